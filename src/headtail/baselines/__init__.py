@@ -1,0 +1,1 @@
+"""Methods with the common contract that are no GNN."""

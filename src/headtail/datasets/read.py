@@ -1,0 +1,142 @@
+"""Reads a graph from whatever holds it: a name, a file, or an object of another library."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from headtail.datasets.adapters import adapter_of
+from headtail.datasets.catalog import DATASETS
+from headtail.datasets.edges import LinkColumns, read_links
+from headtail.datasets.features import FeatureSource
+from headtail.datasets.nodes import NodeFacts, TableSource
+from headtail.datasets.npz import is_split_file, read_npz
+from headtail.datasets.raw import RawGraph, RawSplit
+from headtail.errors import DataError, did_you_mean
+
+
+def read(
+    source: object,
+    *,
+    features: FeatureSource | None = None,
+    nodes: TableSource | None = None,
+    text: str | Sequence[str] | None = None,
+    source_column: str | None = None,
+    target_column: str | None = None,
+    time_column: str | None = None,
+    node_column: str | None = None,
+    directed: bool | None = None,
+    valid: TableSource | None = None,
+    test: TableSource | None = None,
+) -> RawGraph:
+    """Reads a graph.
+
+    Args:
+        source: The name of a data set; a file of links (.csv, .tsv, .txt, .edges, .parquet, text also with
+            .gz or .xz) or of a whole split (.npz); a pandas DataFrame of links; a PyTorch Geometric `Data`; a
+            NetworkX graph; a SciPy sparse matrix; an array [2, E].
+        features: Node features: .npy, .npz or an array [N, d] in node order; .csv, .tsv, .parquet or a
+            DataFrame with an id column, in any order.
+        nodes: A table of nodes in the order they shall be numbered in; nodes without links are kept.
+        text: Column or columns of `nodes` to make features from.
+        source_column: Column of the heads, by default the first.
+        target_column: Column of the tails, by default the second.
+        time_column: Column that dates the links.
+        node_column: Id column of `nodes` and of a feature table, by default the first.
+        directed: Whether links have a direction. By default what the source says; links of files, tables and
+            arrays have one.
+        valid: Validation links of a given split, in the form of `source`, which then holds training links.
+        test: Test links of a given split.
+
+    Raises:
+        DataError: If something cannot be read or does not fit, or an option does not apply to `source`.
+    """
+    facts = NodeFacts(features, nodes, text, node_column)
+    links = _as_link_source(source)
+    if links is not None:
+        parts = [links]
+        if valid is not None and test is not None:
+            parts += [valid, test]
+        elif valid is not None or test is not None:
+            raise DataError("only one of valid and test is given; a split needs both")
+        return _from_tables(parts, LinkColumns(source_column, target_column, time_column), facts, directed)
+    unfit = {
+        "source_column": source_column,
+        "target_column": target_column,
+        "time_column": time_column,
+        "valid": valid,
+        "test": test,
+    }
+    for name, value in unfit.items():
+        if value is not None:
+            what = repr(str(source)) if isinstance(source, str | Path) else f"a {type(source).__name__}"
+            raise DataError(f"{name} applies to link files and DataFrames, not to {what}; leave it out")
+    graph = _whole_graph(source, directed)
+    if graph.source == "array" and facts.matrix_rows > graph.num_nodes:
+        # An array of links says nothing of nodes without links, the matrix does.
+        graph = replace(graph, num_nodes=facts.matrix_rows)
+    return facts.added_to(graph)
+
+
+def _as_link_source(source: object) -> TableSource | None:
+    """Returns `source` if it is a table of links; a name that is nothing at all is refused here."""
+    if isinstance(source, pd.DataFrame):
+        return source
+    if not isinstance(source, str | Path) or (isinstance(source, str) and source in DATASETS):
+        return None
+    path = Path(source)
+    # Unlike Path.exists this takes a name too long for any file for what it is: no file.
+    if not os.path.exists(path):
+        raise DataError(
+            f"there is no file {str(source)!r} and no data set of that name; "
+            + did_you_mean(str(source), DATASETS)
+        )
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file of links in it")
+    return None if path.suffix.lower() == ".npz" else path
+
+
+def _whole_graph(source: object, directed: bool | None) -> RawGraph:
+    """Returns a graph whose source says all about its links."""
+    adapter = adapter_of(source)
+    if adapter is not None:
+        return adapter(source, directed)
+    if not isinstance(source, str | Path):
+        raise DataError(
+            f"a graph cannot be read from {type(source).__name__}; give a name, a path, a DataFrame, a "
+            "PyTorch Geometric Data, a NetworkX graph, a SciPy sparse matrix or an array [2, E]"
+        )
+    if isinstance(source, str) and source in DATASETS:
+        graph = DATASETS[source]()
+    elif is_split_file(Path(source)):
+        graph = read_npz(source)
+    else:
+        raise DataError(
+            f"{source} holds no graph: arrays num_nodes, directed and train are expected; if it holds "
+            "features, give the links as source and this file as features"
+        )
+    return graph if directed is None else replace(graph, directed=directed)
+
+
+def _from_tables(
+    sources: Sequence[TableSource], columns: LinkColumns, facts: NodeFacts, directed: bool | None
+) -> RawGraph:
+    """Reads training links and, where given, validation and test links; all share one numbering."""
+    tables = [read_links(source, columns) for source in sources]
+    ids = [end for table in tables for end in (table.heads, table.tails)]
+    numbering = facts.number(ids, tables[0].source)
+    numbers = iter(numbering.numbers)
+    train, *held_out = [np.stack(pair) for pair in zip(numbers, numbers, strict=True)]
+    return RawGraph(
+        source=tables[0].source,
+        num_nodes=numbering.num_nodes,
+        links=train,
+        directed=directed is not False,
+        names=numbering.names,
+        times=tables[0].times,
+        features=facts.features(numbering.num_nodes, numbering.names),
+        split=RawSplit(*held_out) if held_out else None,
+    )

@@ -1,0 +1,1 @@
+"""How well links were ranked, and what it cost."""

@@ -1,0 +1,1 @@
+"""Comparison runs, tables and figures."""

@@ -1,0 +1,71 @@
+"""Files that are written whole or not at all, and tensors in files without pickle."""
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from headtail.errors import HeadtailError, RunError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields a temporary path beside `path`; when the block ends well, it takes the place of `path`.
+
+    An error or a full disk leaves the old file as it was and removes the temporary one.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())
+        temporary.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise HeadtailError(
+            f"cannot write {path}: {_reason(error)}; the old file, if any, is unchanged."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _reason(error: Exception) -> str:
+    full = "no space left" in str(error).lower()
+    if full or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
+        return "the disk is full, free some space and run the command again"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes UTF-8 text, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, object]) -> None:
+    """Writes tensors as safetensors, with JSON-able facts beside them, whole or not at all."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with replacing(path) as temporary:
+        save_file(plain, temporary, metadata={"facts": json.dumps(dict(facts))})
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
+    """Reads what `write_tensors` wrote.
+
+    Raises:
+        RunError: the file is missing, damaged or not ours.
+    """
+    if not path.is_file():
+        raise RunError(f"{path} does not exist; is {path.parent} a run folder written by headtail?")
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {})["facts"])
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise RunError(f"{path} is damaged ({error}); restore it from a copy, or train again.") from error

@@ -1,0 +1,1 @@
+"""What a graph is: sparse rows, node names, splits, the leak audit, message graphs."""

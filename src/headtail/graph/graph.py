@@ -1,0 +1,147 @@
+"""A graph as the user gave it, cleaned: links once, no self-loops, nodes with names."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headtail.datasets.raw import RawGraph
+from headtail.errors import DataError
+from headtail.graph.names import NodeNames
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """How many links were dropped while building a graph."""
+
+    self_loops: int
+    duplicates: int
+
+    def __str__(self) -> str:
+        return f"dropped {self.self_loops:,} self-loops and {self.duplicates:,} duplicate links"
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Links kept from training: positives [2, P] and negatives.
+
+    `negatives` are tails [P, K] per positive (mrr) or pairs [2, M] (hits@K); None where they are still to
+    be drawn.
+    """
+
+    positives: Tensor
+    negatives: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Links between named nodes.
+
+    Attributes:
+        links: int64 [2, E]; the training links where the data brought its own split, all links otherwise.
+        times: int64 [E] or None.
+        features: float32 [num_nodes, d] or None.
+        valid, test: the split that came with the data, None otherwise.
+        metric: the metric that came with the data, None otherwise.
+    """
+
+    source: str
+    num_nodes: int
+    directed: bool
+    links: Tensor
+    names: NodeNames
+    cleaning: Cleaning
+    times: Tensor | None = None
+    features: Tensor | None = None
+    valid: HeldOut | None = None
+    test: HeldOut | None = None
+    metric: str | None = None
+
+    @property
+    def has_split(self) -> bool:
+        return self.valid is not None
+
+
+def build_graph(raw: RawGraph) -> Graph:
+    """Cleans what a reader returned.
+
+    Raises:
+        DataError: fewer than two nodes, no links left, or a split that names nodes the graph lacks.
+    """
+    if raw.num_nodes < 2:
+        raise DataError(
+            f"{raw.source} has {raw.num_nodes} node; a link needs two, so there is nothing to predict."
+        )
+    links = torch.from_numpy(np.ascontiguousarray(raw.links, dtype=np.int64))
+    times = None if raw.times is None else torch.from_numpy(np.ascontiguousarray(raw.times, dtype=np.int64))
+    _check_range(links, raw.num_nodes, f"{raw.source}, links")
+    links, times, cleaning = _clean(links, times, raw.num_nodes, raw.directed)
+    if links.shape[1] == 0:
+        raise DataError(
+            f"{raw.source} has no links ({cleaning}); give an edge list with at least one link between two nodes."
+        )
+    valid = test = None
+    if raw.split is not None:
+        valid = _held_out(raw, "validation links", raw.split.valid, raw.split.valid_negatives)
+        test = _held_out(raw, "test links", raw.split.test, raw.split.test_negatives)
+    features = None if raw.features is None else torch.from_numpy(raw.features)
+    names = NodeNames(raw.num_nodes, raw.names)
+    return Graph(
+        raw.source,
+        raw.num_nodes,
+        raw.directed,
+        links,
+        names,
+        cleaning,
+        times,
+        features,
+        valid,
+        test,
+        raw.metric,
+    )
+
+
+def link_keys(links: Tensor, num_nodes: int, directed: bool) -> Tensor:
+    """Returns int64 [E], equal for equal links; an undirected link has one key in both orientations."""
+    if directed:
+        return links[0] * num_nodes + links[1]
+    return torch.minimum(links[0], links[1]) * num_nodes + torch.maximum(links[0], links[1])
+
+
+def _clean(
+    links: Tensor, times: Tensor | None, num_nodes: int, directed: bool
+) -> tuple[Tensor, Tensor | None, Cleaning]:
+    proper = links[0] != links[1]
+    keys = link_keys(links[:, proper], num_nodes, directed)
+    if times is None:
+        distinct = torch.unique(keys)
+    else:  # a repeated link is dated by its first occurrence
+        distinct, place = torch.unique(keys, return_inverse=True)
+        latest = torch.iinfo(torch.int64).max
+        first = torch.full((distinct.numel(),), latest, dtype=torch.int64)
+        times = first.scatter_reduce(0, place, times[proper], reduce="amin")
+    head = torch.div(distinct, num_nodes, rounding_mode="floor")
+    cleaning = Cleaning(int((~proper).sum()), keys.numel() - distinct.numel())
+    return torch.stack([head, distinct - head * num_nodes]), times, cleaning
+
+
+def _held_out(raw: RawGraph, what: str, positives: "np.ndarray", negatives: "np.ndarray | None") -> HeldOut:
+    links = torch.from_numpy(np.ascontiguousarray(positives, dtype=np.int64))
+    if links.shape[1] == 0:
+        raise DataError(f"{raw.source} has no {what}; a given split needs at least one.")
+    _check_range(links, raw.num_nodes, f"{raw.source}, {what}")
+    if negatives is None:
+        return HeldOut(links)
+    drawn = torch.from_numpy(np.ascontiguousarray(negatives, dtype=np.int64))
+    _check_range(drawn, raw.num_nodes, f"{raw.source}, negatives of the {what}")
+    return HeldOut(links, drawn)
+
+
+def _check_range(nodes: Tensor, num_nodes: int, where: str) -> None:
+    wrong = nodes[(nodes < 0) | (nodes >= num_nodes)]
+    if wrong.numel():
+        raise DataError(
+            f"{where}: node {int(wrong[0])} is outside 0 … {num_nodes - 1} ({wrong.numel()} such entries); "
+            "the graph lacks it: add it to the graph or remove it there."
+        )

@@ -1,0 +1,92 @@
+"""The message graph: Â = normalised A + I, and features pre-encoded with it (eq. 2)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from headtail.graph.csr import CSR
+from headtail.graph.view import GraphView, both_ways
+
+NORMALISATIONS = ("row", "column", "symmetric")
+
+
+def add_self_loops(view: GraphView) -> CSR:
+    """Returns A + I: the symmetric pattern of a view with one self-loop per node."""
+    loops = torch.arange(view.num_nodes, device=view.links.device).expand(2, -1)
+    return CSR.from_links(torch.cat([both_ways(view.links), loops], dim=1), view.num_nodes)
+
+
+def normalise(pattern: CSR, how: str) -> CSR:
+    """Returns Â: the pattern weighted by D⁻¹ ("row"), on the right ("column"), or D^-½ on both sides."""
+    degree = pattern.degrees.to(torch.float32)
+    if how == "row":
+        return pattern.with_weight(degree.reciprocal()[pattern.row])
+    if how == "column":
+        return pattern.with_weight(degree.reciprocal()[pattern.col])
+    if how == "symmetric":
+        root = degree.rsqrt()
+        return pattern.with_weight(root[pattern.row] * root[pattern.col])
+    raise ValueError(f"unknown normalisation {how!r}")
+
+
+def pre_encode(adjacency: CSR, features: Tensor, layers: int) -> Tensor:
+    """Returns Â^L X (eq. 2), computed once per message graph."""
+    for _ in range(layers):
+        features = adjacency.matmul(features)
+    return features
+
+
+@dataclass(frozen=True)
+class MessageGraph:
+    """What encoders read: Â with self-loops, the features X [N, d] and their pre-encoding.
+
+    `adjacency` carries the normalised weights Â; `normalisation` names them.
+    """
+
+    adjacency: CSR
+    normalisation: str
+    features: Tensor
+    layers: int
+
+    @staticmethod
+    def build(view: GraphView, features: Tensor, normalisation: str, layers: int) -> "MessageGraph":
+        """Builds the message graph of a view; tensors live where `features` does."""
+        pattern = add_self_loops(view.to(features.device))
+        return MessageGraph(normalise(pattern, normalisation), normalisation, features, layers)
+
+    @cached_property
+    def pre_encoded(self) -> Tensor:
+        """Â^L X [N, d]."""
+        return pre_encode(self.adjacency, self.features, self.layers)
+
+    @cached_property
+    def residual(self) -> Tensor:
+        """X − Â^L X [N, d] (eq. 4)."""
+        return self.features - self.pre_encoded
+
+    @cached_property
+    def relative_weight(self) -> Tensor | None:
+        """float32 [entries], Â_ij · degree_i: what an entry counts beside the others of its row.
+
+        None for row normalisation, where it is 1 everywhere. Samplers multiply it into their own weights,
+        so a sampled row estimates the same sum under every normalisation.
+        """
+        if self.normalisation == "row":
+            return None
+        assert self.adjacency.weight is not None
+        return self.adjacency.weight * self.adjacency.degrees[self.adjacency.row]
+
+    @cached_property
+    def diagonal(self) -> Tensor:
+        """int64 [N], the place of every node's self-loop in the adjacency."""
+        return (self.adjacency.row == self.adjacency.col).nonzero().squeeze(1)
+
+    @property
+    def num_nodes(self) -> int:
+        return self.adjacency.num_rows
+
+    @property
+    def device(self) -> torch.device:
+        return self.features.device

@@ -1,0 +1,113 @@
+"""A task on disk: links, split, features and names, so that a run folder is complete in itself."""
+
+import hashlib
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from headtail.errors import RunError
+from headtail.files import read_tensors, replacing, write_tensors
+from headtail.graph.audit import LeakAudit
+from headtail.graph.graph import Cleaning, Graph, HeldOut
+from headtail.graph.names import NodeNames
+from headtail.graph.split import Split
+from headtail.graph.task import LinkTask
+from headtail.graph.view import GraphView
+
+GRAPH_FILE = "graph.safetensors"
+NODES_FILE = "nodes.parquet"
+
+
+def fingerprint(task: LinkTask) -> str:
+    """Returns a short hash of everything a model of this task depends on."""
+    digest = hashlib.blake2b(digest_size=16)
+    split = task.split
+    digest.update(f"{task.graph.num_nodes} {task.graph.directed} {task.metric}".encode())
+    for tensor in (split.train, split.valid.positives, split.test.positives, task.features):
+        digest.update(tensor.contiguous().cpu().numpy().data)
+    return digest.hexdigest()
+
+
+def save_task(task: LinkTask, folder: Path) -> None:
+    """Writes the graph, its split, its features and its node names into a run folder."""
+    split, graph = task.split, task.graph
+    tensors: dict[str, Tensor] = {
+        "train": split.train,
+        "valid": split.valid.positives,
+        "test": split.test.positives,
+        "features": task.features,
+    }
+    optional = {
+        "train_times": split.train_times,
+        "valid_negatives": split.valid.negatives,
+        "test_negatives": split.test.negatives,
+    }
+    tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
+    facts: dict[str, object] = {
+        "source": graph.source,
+        "num_nodes": graph.num_nodes,
+        "directed": graph.directed,
+        "metric": task.metric,
+        "strategy": split.strategy,
+        "test_sees_valid": task.test_view is not task.train_view,
+        "self_loops": graph.cleaning.self_loops,
+        "duplicates": graph.cleaning.duplicates,
+        "reversed_links": task.leaks.reversed_links,
+        "dropped": task.leaks.dropped,
+        "fingerprint": fingerprint(task),
+    }
+    write_tensors(folder / GRAPH_FILE, tensors, facts)
+    with replacing(folder / NODES_FILE) as temporary:
+        pd.DataFrame({"name": graph.names.array()}).to_parquet(temporary, index=False)
+
+
+def load_task(folder: Path) -> LinkTask:
+    """Reads what `save_task` wrote.
+
+    Raises:
+        RunError: a file is missing or damaged.
+    """
+    tensors, facts = read_tensors(folder / GRAPH_FILE)
+    names_file = folder / NODES_FILE
+    if not names_file.is_file():
+        raise RunError(f"{names_file} does not exist; is {folder} a run folder written by headtail?")
+    try:
+        index = pd.Index(pd.read_parquet(names_file)["name"])
+        count, directed = int(str(facts["num_nodes"])), bool(facts["directed"])
+        train_view = GraphView(count, directed, tensors["train"])
+        valid = HeldOut(tensors["valid"], tensors.get("valid_negatives"))
+        test = HeldOut(tensors["test"], tensors.get("test_negatives"))
+        test_view = train_view.with_links(valid.positives) if facts["test_sees_valid"] else train_view
+        split = Split(tensors["train"], tensors.get("train_times"), valid, test, str(facts["strategy"]))
+        graph = Graph(
+            source=str(facts["source"]),
+            num_nodes=count,
+            directed=directed,
+            links=tensors["train"],
+            names=NodeNames(count, None if _counts_up(index) else index),
+            cleaning=Cleaning(int(str(facts["self_loops"])), int(str(facts["duplicates"]))),
+            times=split.train_times,
+            features=tensors["features"],
+            valid=valid,
+            test=test,
+            metric=str(facts["metric"]),
+        )
+        held_out = valid.positives.shape[1] + test.positives.shape[1]
+        leaks = LeakAudit(held_out, 0, 0, int(str(facts["reversed_links"])), int(str(facts["dropped"])))
+        task = LinkTask(graph, split, tensors["features"], str(facts["metric"]), leaks, train_view, test_view)
+    except (KeyError, ValueError, OSError) as error:
+        raise RunError(f"{folder} is damaged ({error}); restore it from a copy, or train again.") from error
+    if len(index) != count or fingerprint(task) != facts["fingerprint"]:
+        raise RunError(
+            f"{folder / GRAPH_FILE} does not match its own fingerprint; it is damaged. Train again."
+        )
+    return task
+
+
+def _counts_up(index: pd.Index) -> bool:
+    """Whether the names are just 0, 1, 2, …"""
+    if not pd.api.types.is_integer_dtype(index.dtype):
+        return False
+    return bool((torch.from_numpy(index.to_numpy().copy()) == torch.arange(len(index))).all())

@@ -1,0 +1,79 @@
+"""A link prediction task: a graph with a proven split, ready for any method."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from headtail.config import Config
+from headtail.graph.audit import LeakAudit, audit, audit_test_view, clean_split
+from headtail.graph.csr import CSR
+from headtail.graph.graph import Graph
+from headtail.graph.message import add_self_loops
+from headtail.graph.split import Split, make_split, with_negatives
+from headtail.graph.structure import DEFAULT_DIM, structural_features
+from headtail.graph.view import GraphView
+
+
+@dataclass(frozen=True)
+class LinkTask:
+    """What methods learn from and are judged on.
+
+    Attributes:
+        train_view: training links, the evidence for validation.
+        test_view: the evidence for the test: training links, with validation links where the task says so.
+        features: float32 [N, d], the graph's own and structural ones.
+        metric: "mrr" or "hits@K".
+    """
+
+    graph: Graph
+    split: Split
+    features: Tensor
+    metric: str
+    leaks: LeakAudit
+    train_view: GraphView
+    test_view: GraphView
+
+    @cached_property
+    def known(self) -> CSR:
+        """Every link of the data, head → tail, also the held-out ones."""
+        held_out = torch.cat([self.split.valid.positives, self.split.test.positives], dim=1)
+        return self.train_view.with_links(held_out).out_rows
+
+
+def make_task(graph: Graph, config: Config) -> LinkTask:
+    """Splits a graph, audits the split for leaks, and makes structural features where they are wanted."""
+    metric = config.evaluation.metric
+    if metric == "auto":
+        metric = graph.metric or "mrr"
+    test_sees_valid = config.evaluation.test_graph == "train+valid"
+    seed = config.training.seed
+    split = make_split(graph, config.split, seed)
+    split, dropped = clean_split(
+        split,
+        graph.num_nodes,
+        graph.directed,
+        config.split.drop_leaks,
+        config.split.drop_reversed,
+        test_sees_valid,
+    )
+    split = with_negatives(split, graph, metric, config.evaluation.eval_negatives, seed)
+    train_view = GraphView(graph.num_nodes, graph.directed, split.train)
+    test_view = train_view.with_links(split.valid.positives) if test_sees_valid else train_view
+    leaks = audit(
+        split, train_view.out_rows, add_self_loops(train_view), graph.num_nodes, graph.directed, dropped
+    )
+    audit_test_view(split, test_view)
+    features = make_features(graph, train_view, config.graph.structure, seed)
+    return LinkTask(graph, split, features, metric, leaks, train_view, test_view)
+
+
+def make_features(graph: Graph, view: GraphView, structure: int | str, seed: int) -> Tensor:
+    """Returns the graph's features with `structure` columns of structural ones beside them."""
+    if structure == "auto":
+        structure = 0 if graph.features is not None else DEFAULT_DIM
+    parts = [] if graph.features is None else [graph.features]
+    if int(structure) > 0 or not parts:
+        parts.append(structural_features(view, int(structure) or DEFAULT_DIM, seed))
+    return torch.cat(parts, dim=1)

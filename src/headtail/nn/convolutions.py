@@ -1,0 +1,146 @@
+"""Convolutions: how a node combines its neighbours with itself. One interface, chosen by name.
+
+Every convolution also runs on the identity graph, where a node's only neighbour is itself (`on_itself`):
+that is the tail encoder's layer, so knowledge transfer needs no second implementation (eq. 3).
+"""
+
+import inspect
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headtail.errors import ConfigError, did_you_mean
+from headtail.graph.csr import CSR
+from headtail.nn.sparse import aggregate, row_softmax
+from headtail.registry import Registry
+
+
+class Convolution(nn.Module, ABC):
+    """Combines neighbours and self into [targets, out_dim]."""
+
+    def __init__(self, in_dim: int, out_dim: int) -> None:
+        super().__init__()
+        self.in_dim, self.out_dim = in_dim, out_dim
+
+    @abstractmethod
+    def forward(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
+        """Encodes targets [T, in] from sources [S, in] along adjacency [T × S]."""
+
+    @abstractmethod
+    def on_itself(self, x: Tensor) -> Tensor:
+        """Encodes x [n, in] on the identity graph."""
+
+
+ENCODERS: Registry[type[Convolution]] = Registry("encoder")
+PYG_PREFIX = "pyg:"
+
+
+def linear(in_dim: int, out_dim: int) -> nn.Linear:
+    """Returns a linear layer with Glorot weights and zero bias."""
+    layer = nn.Linear(in_dim, out_dim)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def folded(first: nn.Linear, second: nn.Linear, x: Tensor) -> Tensor:
+    """Returns x·W1 + x·W2 as x·(W1 + W2): exact, at half the cost."""
+    return F.linear(x, first.weight + second.weight, first.bias + second.bias)
+
+
+@ENCODERS.register("sage")
+class SageConvolution(Convolution):
+    """GraphSAGE with mean aggregation: Â·x·W1 + x·W2 (eq. 1)."""
+
+    def __init__(self, in_dim: int, out_dim: int) -> None:
+        super().__init__(in_dim, out_dim)
+        self.neighbours = linear(in_dim, out_dim)
+        self.itself = linear(in_dim, out_dim)
+
+    def forward(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
+        out: Tensor = self.neighbours(aggregate(adjacency, x_source)) + self.itself(x_target)
+        return out
+
+    def on_itself(self, x: Tensor) -> Tensor:
+        return folded(self.neighbours, self.itself, x)
+
+
+@ENCODERS.register("gat")
+class GatConvolution(Convolution):
+    """Single-head graph attention over the sampled neighbours, plus x·W2."""
+
+    def __init__(self, in_dim: int, out_dim: int) -> None:
+        super().__init__(in_dim, out_dim)
+        self.neighbours = linear(in_dim, out_dim)
+        self.itself = linear(in_dim, out_dim)
+        self.attend_source = nn.Parameter(torch.empty(1, out_dim))
+        self.attend_target = nn.Parameter(torch.empty(1, out_dim))
+        nn.init.xavier_uniform_(self.attend_source)
+        nn.init.xavier_uniform_(self.attend_target)
+
+    def forward(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
+        source = F.linear(x_source, self.neighbours.weight)
+        # a·(x·W) = x·(W·a): the target's transformed vector is never needed, only its attention term.
+        from_source = source @ self.attend_source.squeeze(0)
+        from_target = x_target @ (self.attend_target.squeeze(0) @ self.neighbours.weight)
+        logits = F.leaky_relu(from_source[adjacency.col] + from_target[adjacency.row], 0.2)
+        attended = aggregate(adjacency, source, row_softmax(adjacency, logits))
+        out: Tensor = attended + self.neighbours.bias + self.itself(x_target)
+        return out
+
+    def on_itself(self, x: Tensor) -> Tensor:
+        return folded(self.neighbours, self.itself, x)  # attention over one neighbour is 1
+
+
+class PygConvolution(Convolution):
+    """Any bipartite convolution of PyTorch Geometric, as that library defines it.
+
+    It sees the sampled neighbours (self-loop included) without sampling weights.
+    """
+
+    def __init__(self, name: str, in_dim: int, out_dim: int) -> None:
+        super().__init__(in_dim, out_dim)
+        from torch_geometric.nn import conv as pyg
+
+        conv_class = getattr(pyg, name, None)
+        if conv_class is None or not inspect.isclass(conv_class):
+            names = [known for known in pyg.__all__ if known.endswith("Conv")]
+            raise ConfigError(f"unknown encoder '{PYG_PREFIX}{name}'; {did_you_mean(name, names)}")
+        accepted = inspect.signature(conv_class.__init__).parameters
+        options = {"add_self_loops": False} if "add_self_loops" in accepted else {}
+        try:
+            self.conv = conv_class((in_dim, in_dim), out_dim, **options)
+            with torch.no_grad():
+                probe = self._run(
+                    torch.zeros(2, in_dim), torch.zeros(1, in_dim), torch.tensor([[0, 1], [0, 0]])
+                )
+            fits = probe.shape == (1, out_dim)
+        except Exception as error:
+            raise ConfigError(
+                f"encoder '{PYG_PREFIX}{name}' cannot serve as a bipartite convolution from {in_dim} to {out_dim} "
+                f"columns ({type(error).__name__}: {error}); SAGEConv, GATConv, GATv2Conv, TransformerConv, GraphConv, "
+                "ResGatedGraphConv can."
+            ) from error
+        if not fits:
+            raise ConfigError(
+                f"encoder '{PYG_PREFIX}{name}' returns shape {tuple(probe.shape)}, not (1, {out_dim})."
+            )
+
+    def _run(self, x_source: Tensor, x_target: Tensor, edge_index: Tensor) -> Tensor:
+        out: Tensor = self.conv((x_source, x_target), edge_index)
+        return out
+
+    def forward(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
+        return self._run(x_source, x_target, torch.stack([adjacency.col, adjacency.row]))
+
+    def on_itself(self, x: Tensor) -> Tensor:
+        return self._run(x, x, torch.arange(x.shape[0], device=x.device).expand(2, -1))
+
+
+def make_convolution(encoder: str, in_dim: int, out_dim: int) -> Convolution:
+    """Returns a convolution by name: one of ENCODERS, or `pyg:NAME`."""
+    if encoder.startswith(PYG_PREFIX):
+        return PygConvolution(encoder.removeprefix(PYG_PREFIX), in_dim, out_dim)
+    return ENCODERS[encoder](in_dim, out_dim)

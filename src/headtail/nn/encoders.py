@@ -1,0 +1,153 @@
+"""The head GNN (eq. 1) and the tail MLP (eq. 3–5), built from the same layers."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headtail.graph.message import MessageGraph
+from headtail.nn.convolutions import Convolution, linear, make_convolution
+from headtail.nn.norm import GraphNorm, unit_rows
+from headtail.sampling.neighbours import Neighbourhood
+
+# Full-graph encoding works on blocks of rows with about this many entries × columns at a time.
+BLOCK_ELEMENTS = 2**26
+
+
+class Finish(nn.Module):
+    """What follows every product with weights: GraphNorm, ReLU, dropout, residual, unit rows."""
+
+    def __init__(self, dim: int, dropout: float, momentum: float, relu: bool, unit: bool) -> None:
+        super().__init__()
+        self.norm = GraphNorm(dim, momentum)
+        self.dropout, self.relu, self.unit = dropout, relu, unit
+
+    def forward(self, h: Tensor, previous: Tensor | None) -> Tensor:
+        h = self.norm(h)
+        if self.relu:
+            h = F.relu(h, inplace=True)
+        if self.dropout:
+            h = F.dropout(h, self.dropout, self.training)
+        if previous is not None:
+            h = h + previous
+        return unit_rows(h) if self.unit else h
+
+
+def finishes(layers: int, dim: int, dropout: float, momentum: float, unit_last: bool) -> nn.ModuleList:
+    """Returns one Finish per layer; the last has no ReLU, and unit rows only where `unit_last`."""
+    steps = range(1, layers + 1)
+    return nn.ModuleList(
+        Finish(dim, dropout, momentum, relu=step < layers, unit=unit_last or step < layers) for step in steps
+    )
+
+
+class HeadEncoder(nn.Module):
+    """The GNN: L convolutions, each finished by norm, ReLU, residual and unit rows."""
+
+    def __init__(
+        self, encoder: str, in_dim: int, dim: int, layers: int, dropout: float, momentum: float
+    ) -> None:
+        super().__init__()
+        dims = [in_dim] + [dim] * layers
+        self.convolutions = nn.ModuleList(
+            make_convolution(encoder, a, b) for a, b in zip(dims, dims[1:], strict=False)
+        )
+        self.finishes = finishes(layers, dim, dropout, momentum, unit_last=True)
+
+    def forward(self, features: Tensor, neighbourhood: Neighbourhood) -> Tensor:
+        """Encodes the targets of a sampled neighbourhood from features [N, d]."""
+        x = features.index_select(0, neighbourhood.nodes)
+        for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
+            block = neighbourhood.blocks[layer]
+            x_target = x[: block.num_targets]
+            x = finish(convolution(x, x_target, block.adjacency), x_target if layer else None)
+        return x
+
+    @torch.no_grad()
+    def encode_all(self, graph: MessageGraph) -> Tensor:
+        """Encodes every node with its full neighbourhood, layer by layer, in blocks of rows."""
+        x = graph.features
+        for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
+            out = []
+            for first, last in row_blocks(graph, BLOCK_ELEMENTS // convolution.out_dim):
+                x_target = x[first:last]
+                h = convolution(x, x_target, graph.adjacency.block(first, last))
+                out.append(finish(h, x_target if layer else None))
+            x = torch.cat(out)
+        return x
+
+
+def row_blocks(graph: MessageGraph, entries: int) -> list[tuple[int, int]]:
+    """Cuts all rows into consecutive blocks of at most about `entries` entries (at least one row each)."""
+    ends = graph.adjacency.row_ptr[1:].cpu()
+    blocks, first = [], 0
+    while first < graph.num_nodes:
+        start = int(ends[first - 1]) if first else 0
+        last = int(torch.searchsorted(ends, start + entries, right=True))
+        last = min(max(last, first + 1), graph.num_nodes)
+        blocks.append((first, last))
+        first = last
+    return blocks
+
+
+class TailEncoder(nn.Module):
+    """The MLP over pre-encoded features: a branch shared with the head GNN, and a residual branch.
+
+    Args:
+        encoder: convolution of the shared branch, used where it has weights of its own.
+        knowledge_transfer: the shared branch uses the head's convolutions; else its own ("w/o KT").
+        residual: add the residual branch Δ; else V = Ṽ ("w/o Δ").
+        pre_encoding: feed Â^L X; else X, and then X to the residual branch too ("w/o PE").
+    """
+
+    def __init__(
+        self,
+        encoder: str,
+        in_dim: int,
+        dim: int,
+        layers: int,
+        dropout: float,
+        momentum: float,
+        knowledge_transfer: bool = True,
+        residual: bool = True,
+        pre_encoding: bool = True,
+    ) -> None:
+        super().__init__()
+        dims = [in_dim] + [dim] * layers
+        pairs = list(zip(dims, dims[1:], strict=False))
+        self.pre_encoding = pre_encoding
+        self.finishes = finishes(layers, dim, dropout, momentum, unit_last=False)
+        self.own = (
+            None if knowledge_transfer else nn.ModuleList(make_convolution(encoder, a, b) for a, b in pairs)
+        )
+        self.residual_linears = nn.ModuleList(linear(a, b) for a, b in pairs) if residual else None
+        self.residual_finishes = finishes(layers, dim, dropout, momentum, False) if residual else None
+
+    def forward(self, graph: MessageGraph, nodes: Tensor | slice, shared: nn.ModuleList | None) -> Tensor:
+        """Encodes nodes (numbers [C] or a slice); `shared` holds the head's convolutions.
+
+        Returns:
+            V [C, r] = unit rows of Ṽ + Δ (eq. 5).
+        """
+        x = graph.features[nodes]
+        smooth = graph.pre_encoded[nodes] if self.pre_encoding else x
+        convolutions = shared if self.own is None else self.own
+        assert convolutions is not None
+        h = smooth
+        for layer, (convolution, finish) in enumerate(zip(convolutions, self.finishes, strict=True)):
+            assert isinstance(convolution, Convolution)
+            h = finish(convolution.on_itself(h), h if layer else None)
+        if self.residual_linears is not None and self.residual_finishes is not None:
+            d = x - smooth if self.pre_encoding else x
+            for layer, (weights, finish) in enumerate(
+                zip(self.residual_linears, self.residual_finishes, strict=True)
+            ):
+                d = finish(weights(d), d if layer else None)
+            h = h + d
+        return unit_rows(h)
+
+    @torch.no_grad()
+    def encode_all(self, graph: MessageGraph, shared: nn.ModuleList | None) -> Tensor:
+        """Encodes every node, in blocks of rows."""
+        block = max(1, BLOCK_ELEMENTS // self.finishes[0].norm.gamma.numel())
+        starts = range(0, graph.num_nodes, block)
+        return torch.cat([self(graph, slice(start, start + block), shared) for start in starts])

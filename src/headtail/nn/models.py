@@ -1,0 +1,143 @@
+"""Link models: AML and its relatives. Each says how a node is represented as a row and as a column of a batch."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from headtail.graph.message import MessageGraph
+from headtail.nn.encoders import HeadEncoder, TailEncoder
+from headtail.nn.scorer import HadamardScorer
+from headtail.registry import Registry
+from headtail.sampling.sampler import Batch, GnnScope
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """Everything that decides a model's parameters; the defaults are the paper's.
+
+    The switches are those of the ablation table: knowledge_transfer (KT), residual (Δ), homophily (HO),
+    pre_encoding (PE).
+    """
+
+    in_dim: int
+    dim: int = 256
+    layers: int = 3
+    encoder: str = "sage"
+    scorer_layers: int = 3
+    dropout: float = 0.0
+    norm_momentum: float = 0.1
+    knowledge_transfer: bool = True
+    residual: bool = True
+    homophily: bool = True
+    pre_encoding: bool = True
+
+
+class LinkModel(nn.Module, ABC):
+    """Represents nodes as rows and columns, and scores pairs with the Hadamard MLP."""
+
+    gnn_scope: ClassVar[GnnScope]
+    mlp_encodes_nodes: ClassVar[bool]
+
+    def __init__(self, shape: ModelShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.scorer = HadamardScorer(shape.dim, shape.scorer_layers, shape.dropout)
+
+    @abstractmethod
+    def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Returns the batch's rows [R, r] and columns [C, r] (all its nodes, rows first)."""
+
+    @abstractmethod
+    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+        """Returns every node as a row [N, r] and as a column [N, r], with full neighbourhoods."""
+
+    def forward(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Returns the logits of the batch's positives [P] and negatives [Q]."""
+        rows, columns = self.represent(graph, batch)
+        logits = self.scorer(rows, columns, torch.cat([batch.positive, batch.negative], dim=1))
+        count = batch.positive.shape[1]
+        return logits[:count], logits[count:]
+
+    def _head(self) -> HeadEncoder:
+        s = self.shape
+        return HeadEncoder(s.encoder, s.in_dim, s.dim, s.layers, s.dropout, s.norm_momentum)
+
+    def _tail(self, knowledge_transfer: bool) -> TailEncoder:
+        s = self.shape
+        return TailEncoder(
+            s.encoder, s.in_dim, s.dim, s.layers, s.dropout, s.norm_momentum,
+            knowledge_transfer=knowledge_transfer, residual=s.residual, pre_encoding=s.pre_encoding,
+        )  # fmt: skip
+
+
+MODELS: Registry[type[LinkModel]] = Registry("method")
+
+
+@MODELS.register("aml")
+class AmlModel(LinkModel):
+    """Asymmetric learning: a GNN encodes rows, an MLP over pre-encoded features encodes columns."""
+
+    gnn_scope = "rows"
+    mlp_encodes_nodes = True
+
+    def __init__(self, shape: ModelShape) -> None:
+        super().__init__(shape)
+        self.head = self._head()
+        self.tail = self._tail(shape.knowledge_transfer)
+
+    def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
+        assert batch.neighbourhood is not None
+        u = self.head(graph.features, batch.neighbourhood)
+        v = self.tail(graph, batch.nodes, self.head.convolutions)
+        return self._with_homophily(u, v[: batch.num_rows]), v
+
+    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+        u, v = self.head.encode_all(graph), self.tail.encode_all(graph, self.head.convolutions)
+        return self._with_homophily(u, v), v
+
+    def _with_homophily(self, u: Tensor, v: Tensor) -> Tensor:
+        return u + v if self.shape.homophily else u  # eq. 7
+
+
+@MODELS.register("symmetric")
+class SymmetricModel(LinkModel):
+    """The graph autoencoder: the same GNN encodes both ends of every link."""
+
+    gnn_scope = "all"
+    mlp_encodes_nodes = False
+
+    def __init__(self, shape: ModelShape) -> None:
+        super().__init__(shape)
+        self.head = self._head()
+
+    def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
+        assert batch.neighbourhood is not None
+        u = self.head(graph.features, batch.neighbourhood)
+        return u[: batch.num_rows], u
+
+    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+        u = self.head.encode_all(graph)
+        return u, u
+
+
+@MODELS.register("smlp")
+class SmlpModel(LinkModel):
+    """The tail encoder for both ends: an MLP over pre-encoded features, no GNN."""
+
+    gnn_scope = "none"
+    mlp_encodes_nodes = True
+
+    def __init__(self, shape: ModelShape) -> None:
+        super().__init__(shape)
+        self.tail = self._tail(knowledge_transfer=False)
+
+    def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
+        v = self.tail(graph, batch.nodes, None)
+        return v[: batch.num_rows], v
+
+    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+        v = self.tail.encode_all(graph, None)
+        return v, v

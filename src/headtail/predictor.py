@@ -1,0 +1,339 @@
+"""LinkPredictor, the front door: fit, evaluate, predict, recommend, save, load."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from headtail.card import model_card
+from headtail.config import DEFAULT_PRESET, Config, load_config, make_config
+from headtail.contract import PairScorer
+from headtail.errors import HeadtailError, RunError
+from headtail.evaluation.evaluator import evaluate
+from headtail.evaluation.metrics import Metric
+from headtail.files import write_text
+from headtail.graph.graph import Graph
+from headtail.graph.names import Name
+from headtail.graph.split import SPLITS
+from headtail.graph.store import fingerprint, load_task, save_task
+from headtail.graph.task import LinkTask, make_task
+from headtail.nn.convolutions import ENCODERS, PYG_PREFIX
+from headtail.nn.models import MODELS
+from headtail.sampling.batches import BATCHES
+from headtail.sampling.negatives import NEGATIVES
+from headtail.sampling.neighbours import NEIGHBOURS
+from headtail.serving.tables import named_rows
+from headtail.serving.topk import top_k
+from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE, CheckpointStore, load_model, save_model
+from headtail.training.objectives import OBJECTIVES
+from headtail.training.observer import Observer, Record
+from headtail.training.progress import ProgressBar
+from headtail.training.trainer import GnnMethod
+
+CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.md"
+COUNTERS = ("gnn_node_encodings", "blocked_node_encodings", "mlp_node_encodings", "pairs_scored")
+
+
+class LinkPredictor:
+    """Learns which links a graph is missing.
+
+    Args:
+        preset: "fast" (minutes on two cores) or "paper" (the published procedure).
+        config: a complete configuration, or a YAML file of settings that override the preset.
+        **settings: single settings by name, for example epochs=25, encoder="gat", seed=1.
+
+    Example:
+        >>> model = LinkPredictor(preset="fast").fit(load("debian"))
+        >>> model.recommend("firefox-esr", k=10)
+    """
+
+    def __init__(
+        self, preset: str = DEFAULT_PRESET, config: Config | str | Path | None = None, **settings: object
+    ) -> None:
+        if isinstance(config, Config):
+            if settings:
+                raise HeadtailError("give either a complete Config or single settings, not both.")
+            self.config = config
+        else:
+            self.config = make_config(preset, config, settings)
+        check_names(self.config)
+        self.history: list[Record] = []
+        self.best_epoch = 0
+        self.finished = False
+        self._method: GnnMethod | None = None
+        self._scorer: PairScorer | None = None
+
+    # ---- learning ----
+
+    def fit(
+        self,
+        graph: Graph,
+        out: str | Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        observer: Observer | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> "LinkPredictor":
+        """Trains on a graph.
+
+        Args:
+            graph: from `headtail.load`.
+            out: run folder; a checkpoint is written there after every epoch and the model at the end.
+            resume: go on from the checkpoint in `out`.
+            overwrite: replace another run in `out`.
+            observer: watches training; default is a progress bar.
+            say: receives what was found about the data, one sentence at a time.
+
+        Returns:
+            This predictor, with the weights of the best validation epoch.
+        """
+        folder = None if out is None else Path(out)
+        check_folder(folder, resume, overwrite)
+        task = make_task(graph, self.config)
+        Metric.parse(task.metric)
+        if say is not None:
+            say(f"{graph.cleaning}.")
+            say(f"{task.leaks}.")
+        method = GnnMethod.create(task, self.config)
+        checkpoints = None
+        if folder is not None:
+            checkpoints = CheckpointStore(folder, fingerprint(task), self.config.to_yaml())
+            if not resume:
+                for stale in (CHECKPOINT_FILE, MODEL_FILE, METRICS_FILE):
+                    (folder / stale).unlink(missing_ok=True)
+                write_text(folder / CONFIG_FILE, self.config.to_yaml())
+                save_task(task, folder)
+        observer = observer or ProgressBar(Console(stderr=True))
+        watch = observer if folder is None else _Journal(observer, folder)
+        validate = lambda scorer: evaluate_part(scorer, task, "valid")  # noqa: E731
+        progress = method.fit(validate, watch, checkpoints, resume)
+        if progress.epoch == 0:
+            raise HeadtailError("training was interrupted before the first epoch ended; nothing was learned.")
+        self.history, self.best_epoch = progress.history, progress.best_epoch
+        self.finished = progress.epoch == self.config.training.epochs
+        self._method, self._scorer = method, None
+        if folder is not None:
+            self._write_model(folder)
+        return self
+
+    # ---- answers ----
+
+    def evaluate(self, part: str = "test") -> Record:
+        """Ranks the held-out links of `part` ("test" or "valid") and returns metrics, cost and provenance."""
+        start = time.perf_counter()
+        task = self.task
+        scorer = self._test_scorer() if part == "test" else self._trained().scorer(task.train_view)
+        metrics = evaluate_part(scorer, task, part)
+        last = self.history[-1] if self.history else {}
+        return {
+            "split": part,
+            "metric": task.metric,
+            **metrics,
+            "best_epoch": self.best_epoch,
+            "epochs": len(self.history),
+            "train_seconds": sum(record["seconds"] for record in self.history),
+            "evaluation_seconds": time.perf_counter() - start,
+            "per_epoch": {name: last.get(name, 0) for name in COUNTERS},
+        }
+
+    def predict(self, pairs: Sequence[tuple[Name, Name]] | pd.DataFrame) -> pd.DataFrame:
+        """Scores pairs of node names; returns columns head, tail, score, a higher score being a likelier link."""
+        if isinstance(pairs, pd.DataFrame):
+            heads, tails = pairs.iloc[:, 0].tolist(), pairs.iloc[:, 1].tolist()
+        else:
+            heads, tails = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        names = self.task.graph.names
+        head_nodes, tail_nodes = names.find(heads, "the heads"), names.find(tails, "the tails")
+        scorer = self._test_scorer()
+        blocks = zip(head_nodes.split(2**16), tail_nodes.split(2**16), strict=True)
+        scores = [scorer.score(h.to(scorer.device), t.to(scorer.device)).cpu() for h, t in blocks]
+        values = torch.cat(scores).numpy() if scores else []
+        return pd.DataFrame({"head": names.of(head_nodes), "tail": names.of(tail_nodes), "score": values})
+
+    def recommend(
+        self, heads: Name | Sequence[Name] | None = None, k: int = 10, include_known: bool = False
+    ) -> pd.DataFrame:
+        """Returns the k likeliest new links of each head as columns head, tail, score, rank.
+
+        Args:
+            heads: one name, several, or None for all nodes.
+            k: tails per head.
+            include_known: also return links that the data already has.
+        """
+        frames = list(self.recommend_blocks(heads, k, include_known))
+        return pd.concat(frames, ignore_index=True)
+
+    def recommend_blocks(
+        self,
+        heads: Name | Sequence[Name] | None = None,
+        k: int = 10,
+        include_known: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[pd.DataFrame]:
+        """Like `recommend`, block by block, so that answers for every node need little memory."""
+        task = self.task
+        if heads is None:
+            nodes = torch.arange(task.graph.num_nodes)
+        else:
+            asked = [heads] if isinstance(heads, str | int) else list(heads)
+            nodes = task.graph.names.find(asked, "the heads")
+        known = None if include_known else task.known
+        blocks = top_k(self._test_scorer(), nodes, k, known=known, progress=progress)
+        return named_rows(blocks, task.graph.names)
+
+    # ---- runs on disk ----
+
+    def save(self, folder: str | Path, overwrite: bool = False) -> None:
+        """Writes a run folder: configuration, model, graph, node names, metrics and a model card."""
+        folder = Path(folder)
+        check_folder(folder, resume=False, overwrite=overwrite)
+        write_text(folder / CONFIG_FILE, self.config.to_yaml())
+        save_task(self.task, folder)
+        write_history(folder, self.history)
+        self._write_model(folder)
+
+    @staticmethod
+    def load(folder: str | Path, device: str = "auto") -> "LinkPredictor":
+        """Reads a run folder.
+
+        Raises:
+            RunError: it is missing, unfinished, damaged, or its parts do not belong together.
+        """
+        folder = Path(folder)
+        if not (folder / CONFIG_FILE).is_file():
+            raise RunError(
+                f"{folder} is not a run folder: it has no {CONFIG_FILE}. Train one with: headtail train DATA --out {folder}"
+            )
+        if not (folder / MODEL_FILE).is_file():
+            raise RunError(
+                f"{folder} has no finished model yet; go on with: headtail train DATA --out {folder} --resume"
+            )
+        config = load_config(folder / CONFIG_FILE)
+        training = config.training.model_copy(update={"device": device})
+        predictor = LinkPredictor(config=config.model_copy(update={"training": training}))
+        task = load_task(folder)
+        method = GnnMethod.create(task, predictor.config)
+        try:
+            method.model.load_state_dict(load_model(folder, fingerprint(task)))
+        except RuntimeError as error:
+            raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
+        method.model.eval()
+        predictor._method = method
+        predictor.history, predictor.best_epoch = read_history(folder)
+        return predictor
+
+    @property
+    def task(self) -> LinkTask:
+        """The task this predictor was trained on."""
+        return self._trained().task
+
+    def _trained(self) -> GnnMethod:
+        if self._method is None:
+            raise HeadtailError(
+                "this predictor is not trained yet; call fit(graph) or LinkPredictor.load(folder)."
+            )
+        return self._method
+
+    def _test_scorer(self) -> PairScorer:
+        """Encodes all nodes once and keeps the result."""
+        if self._scorer is None:
+            self._scorer = self._trained().scorer(self.task.test_view)
+        return self._scorer
+
+    def _write_model(self, folder: Path) -> None:
+        method = self._trained()
+        save_model(folder, method.model.state_dict(), fingerprint(method.task), self.best_epoch)
+        result = self.evaluate()
+        write_text(folder / CARD_FILE, model_card(method.task, self.config, result, self.finished))
+        write_history(folder, self.history, result)
+
+
+class _Journal(Observer):
+    """Passes everything on, and keeps metrics.jsonl up to date after every epoch."""
+
+    def __init__(self, inner: Observer, folder: Path) -> None:
+        self.inner, self.folder = inner, folder
+        self.records: list[Record] = []
+
+    def started(self, epochs: int, done: int, metric: str) -> None:
+        if done:
+            self.records = read_history(self.folder)[0][:done]
+        self.inner.started(epochs, done, metric)
+
+    def batch_done(self, epoch: int, batch: int, batches: int, links: int, loss: float) -> None:
+        self.inner.batch_done(epoch, batch, batches, links, loss)
+
+    def epoch_done(self, record: Record) -> None:  # type: ignore[override]
+        self.records.append(dict(record))
+        write_history(self.folder, self.records)
+        self.inner.epoch_done(record)
+
+    def finished(self) -> None:
+        self.inner.finished()
+
+
+def evaluate_part(scorer: PairScorer, task: LinkTask, part: str) -> dict[str, float]:
+    """Evaluates the validation or test links; the task's own metric comes first."""
+    held_out = {"valid": task.split.valid, "test": task.split.test}[part]
+    assert isinstance(held_out.negatives, Tensor)
+    metrics = evaluate(scorer, held_out.positives, held_out.negatives, task.metric)
+    return {task.metric: metrics.pop(task.metric)} | metrics
+
+
+def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> None:
+    """Refuses to write over something that is not asked to be replaced."""
+    if folder is None:
+        if resume:
+            raise HeadtailError("resume needs the run folder to go on from (out, --out).")
+        return
+    if folder.exists() and not folder.is_dir():
+        raise HeadtailError(f"{folder} is a file; a run needs a folder.")
+    if resume:
+        if not (folder / CHECKPOINT_FILE).is_file():
+            raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
+    elif (folder / CONFIG_FILE).exists() and not overwrite:
+        raise HeadtailError(
+            f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
+        )
+
+
+def check_names(config: Config) -> None:
+    """Resolves every component name, so that a typo is told before any data is read."""
+    if not config.model.encoder.startswith(PYG_PREFIX):
+        ENCODERS[config.model.encoder]
+    MODELS[config.model.method]
+    BATCHES[config.sampling.batches]
+    NEIGHBOURS[config.sampling.neighbours]
+    if config.sampling.negatives != "auto":
+        NEGATIVES[config.sampling.negatives]
+    if config.training.objective != "auto":
+        OBJECTIVES[config.training.objective]
+    if config.split.split not in ("auto", "given"):
+        SPLITS[config.split.split]
+    if config.evaluation.metric != "auto":
+        Metric.parse(config.evaluation.metric)
+
+
+def write_history(folder: Path, history: list[Record], result: Record | None = None) -> None:
+    """Writes metrics.jsonl: a line per epoch, then the test result."""
+    lines = [*history, *([] if result is None else [result])]
+    write_text(folder / METRICS_FILE, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def read_history(folder: Path) -> tuple[list[Record], int]:
+    """Returns the epochs of metrics.jsonl and the best one."""
+    path = folder / METRICS_FILE
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{path} is missing or damaged ({error}); restore it from a copy, or train again."
+        ) from error
+    epochs = [line for line in lines if "loss" in line]
+    best = next((int(line["best_epoch"]) for line in lines if "best_epoch" in line), 0)
+    return epochs, best

@@ -1,0 +1,1 @@
+"""What a batch is: rows or edges, negatives, sampled neighbourhoods."""

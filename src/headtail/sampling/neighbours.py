@@ -1,0 +1,210 @@
+"""Sampled neighbourhoods of a batch, layer by layer, behind one interface: full, uniform, bns."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headtail.graph.csr import CSR, row_pointers
+from headtail.graph.message import MessageGraph
+from headtail.registry import Registry
+from headtail.sampling.numbering import Numbering
+
+
+@dataclass(frozen=True)
+class Block:
+    """One layer of a sampled neighbourhood.
+
+    Attributes:
+        adjacency: rows are the layer's targets, columns its sources; the targets are the first sources.
+        num_expanded: targets that see neighbours; the other, blocked ones see only themselves.
+    """
+
+    adjacency: CSR
+    num_expanded: int
+
+    @property
+    def num_targets(self) -> int:
+        return self.adjacency.num_rows
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Blocks from the innermost layer to the output layer; `nodes` [S] feed the innermost one."""
+
+    nodes: Tensor
+    blocks: list[Block]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Entries chosen for some rows: owner [K] (position of the row), offset [K] in the row, weight [K], kept [K].
+
+    `kept` neighbours are expanded at the next layer, the others are blocked. Rows in `self_edge` get one
+    more edge to themselves, of weight 1.
+    """
+
+    owner: Tensor
+    offset: Tensor
+    weight: Tensor
+    kept: Tensor
+    self_edge: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Fanout:
+    """How many neighbours to keep: `output` at the output layer, `inner` at the others (None = all).
+
+    `blocked` is the share δ of blocked neighbours among the sampled ones (BNS only).
+    """
+
+    output: int | None = 7
+    inner: int | None = 2
+    blocked: float = 0.5
+
+
+class NeighbourSampler(ABC):
+    """Samples the neighbourhoods that an L-layer encoder needs for a set of target nodes."""
+
+    def __init__(self, fanout: Fanout) -> None:
+        self.fanout = fanout
+
+    @abstractmethod
+    def draw(self, degrees: Tensor, keep: int | None, innermost: bool, generator: torch.Generator) -> Draw:
+        """Chooses neighbours for rows of the given degrees [n] (self-loop included)."""
+
+    def sample(
+        self,
+        graph: MessageGraph,
+        targets: Tensor,
+        layers: int,
+        numbering: Numbering,
+        generator: torch.Generator,
+    ) -> Neighbourhood:
+        """Samples `layers` blocks for distinct `targets` [T], output layer first, returned innermost first."""
+        expanded = torch.ones_like(targets, dtype=torch.bool)
+        blocks: list[Block] = []
+        for layer in range(layers, 0, -1):
+            keep = self.fanout.output if layer == layers else self.fanout.inner
+            drawn = self._layer(graph, targets, expanded, keep, layer == 1, generator)
+            sources = numbering.extend(targets, drawn.node)
+            col = numbering.local(drawn.node)
+            adjacency = CSR(row_pointers(drawn.owner, targets.numel()), col, sources.numel(), drawn.weight)
+            blocks.append(Block(adjacency, int(expanded.sum())))
+            expanded_below = torch.zeros_like(sources, dtype=torch.bool)
+            # A target stays expanded whatever its own path says, so that heads of high degree keep their
+            # neighbours at inner layers; a node that one row keeps and another blocks is kept.
+            expanded_below[: targets.numel()] = expanded
+            expanded_below[col[drawn.kept]] = True
+            targets, expanded = sources, expanded_below
+        return Neighbourhood(targets, blocks[::-1])
+
+    def _layer(
+        self,
+        graph: MessageGraph,
+        targets: Tensor,
+        expanded: Tensor,
+        keep: int | None,
+        innermost: bool,
+        generator: torch.Generator,
+    ) -> "_Edges":
+        """Draws one layer's edges, sorted by target, with rows normalised to Â's scale."""
+        pattern = graph.adjacency
+        open_rows, closed_rows = expanded.nonzero().squeeze(1), (~expanded).nonzero().squeeze(1)
+        draw = self.draw(pattern.degrees[targets[open_rows]], keep, innermost, generator)
+        alone = closed_rows if draw.self_edge is None else torch.cat([closed_rows, open_rows[draw.self_edge]])
+        owner = torch.cat([open_rows[draw.owner], alone])
+        node = targets[open_rows[draw.owner]]
+        entry = torch.cat([pattern.row_ptr[node] + draw.offset, graph.diagonal[targets[alone]]])
+        weight = torch.cat([draw.weight, draw.weight.new_ones(alone.numel())])
+        kept = torch.cat([draw.kept, draw.kept.new_zeros(alone.numel())])
+        order = torch.argsort(owner, stable=True)
+        owner, entry, weight, kept = owner[order], entry[order], weight[order], kept[order]
+        total = torch.zeros(targets.numel(), device=weight.device).index_add_(0, owner, weight)
+        weight = weight / total[owner]
+        if graph.relative_weight is not None:
+            weight = weight * graph.relative_weight[entry]
+        return _Edges(owner, pattern.col[entry], weight, kept)
+
+
+@dataclass(frozen=True)
+class _Edges:
+    owner: Tensor
+    node: Tensor
+    weight: Tensor
+    kept: Tensor
+
+
+NEIGHBOURS: Registry[type[NeighbourSampler]] = Registry("neighbour sampler")
+
+
+def all_entries(degrees: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns owner [K] and offset [K] of every entry of rows with the given degrees."""
+    owner = torch.repeat_interleave(degrees)
+    first = degrees.cumsum(0) - degrees
+    return owner, torch.arange(owner.numel(), device=degrees.device) - first[owner]
+
+
+def distinct_offsets(degrees: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Draws min(count, degree) distinct offsets per row, in random order.
+
+    Returns:
+        int64 [n, count], padded with −1 at the end of rows with fewer than `count` entries.
+    """
+    # Floyd's algorithm, one step per drawn neighbour and vectorised over rows: the i-th step draws from
+    # 0 … top and takes `top` itself where the draw is taken already.
+    n = degrees.numel()
+    chosen = torch.full((n, count), -1, dtype=torch.int64, device=degrees.device)
+    uniform = torch.rand(n, count, generator=generator, device=degrees.device, dtype=torch.float64)
+    for i in range(count):
+        top = degrees - count + i
+        drawn = (uniform[:, i] * (top + 1)).long()
+        taken = (chosen[:, :i] == drawn[:, None]).any(dim=1)
+        chosen[:, i] = torch.where(degrees <= count, i, torch.where(taken, top, drawn))
+    valid = chosen < degrees[:, None]
+    order = torch.rand(n, count, generator=generator, device=degrees.device)
+    order = order.masked_fill(~valid, 2.0).argsort(dim=1)
+    return chosen.masked_fill(~valid, -1).gather(1, order)
+
+
+@NEIGHBOURS.register("full")
+class FullNeighbours(NeighbourSampler):
+    """Every neighbour at every layer: exact and, on large graphs, expensive."""
+
+    def draw(self, degrees: Tensor, keep: int | None, innermost: bool, generator: torch.Generator) -> Draw:
+        owner, offset = all_entries(degrees)
+        return Draw(owner, offset, torch.ones_like(owner, dtype=torch.float32), torch.ones_like(owner) > 0)
+
+
+@NEIGHBOURS.register("uniform")
+class UniformNeighbours(FullNeighbours):
+    """A fixed number of random neighbours without replacement, all of them expanded."""
+
+    def draw(self, degrees: Tensor, keep: int | None, innermost: bool, generator: torch.Generator) -> Draw:
+        if keep is None:
+            return super().draw(degrees, keep, innermost, generator)
+        offsets = distinct_offsets(degrees, keep, generator)
+        owner, place = (offsets >= 0).nonzero(as_tuple=True)
+        offset = offsets[owner, place]
+        return Draw(owner, offset, torch.ones_like(owner, dtype=torch.float32), torch.ones_like(owner) > 0)
+
+
+@NEIGHBOURS.register("bns")
+class BlockedNeighbours(FullNeighbours):
+    """Blocking-based sampling: few neighbours are expanded, more are seen as they are (METHOD 4)."""
+
+    def draw(self, degrees: Tensor, keep: int | None, innermost: bool, generator: torch.Generator) -> Draw:
+        if keep is None:
+            return super().draw(degrees, keep, innermost, generator)
+        ratio = self.fanout.blocked / (1.0 - self.fanout.blocked)  # ρ, blocked per kept
+        count = keep + round(keep * ratio)
+        offsets = distinct_offsets(degrees, count, generator)
+        owner, place = (offsets >= 0).nonzero(as_tuple=True)
+        offset, degree = offsets[owner, place], degrees[owner]
+        kept = place < keep
+        if innermost:  # nothing is expanded below, so kept and blocked are alike: a plain mean
+            return Draw(owner, offset, torch.ones_like(owner, dtype=torch.float32), kept)
+        kept_weight = torch.where(degree > count, ratio, ((degree - keep) / keep).clamp(min=1.0))
+        weight = torch.where(kept, kept_weight, 1.0).float()
+        return Draw(owner, offset, weight, kept, self_edge=(degrees > count).nonzero().squeeze(1))

@@ -1,0 +1,71 @@
+"""A training batch: positives, negatives and sampled neighbourhoods, with nodes deduplicated."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from headtail.graph.message import MessageGraph
+from headtail.sampling.batches import LinkBatches, Positives
+from headtail.sampling.negatives import NegativeSpace, draw_negatives
+from headtail.sampling.neighbours import Neighbourhood, NeighbourSampler
+from headtail.sampling.numbering import Numbering
+
+# Which of a batch's nodes the model encodes with its GNN.
+GnnScope = Literal["rows", "all", "none"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs to score, as places in `nodes`.
+
+    Attributes:
+        nodes: int64 [C], the distinct nodes of the batch; its rows are the first `num_rows`.
+        positive, negative: int64 [2, P], [2, Q], (row, column) places.
+        negative_of: int64 [Q], the positive each negative belongs to.
+        neighbourhood: what the GNN needs to encode the rows (or all nodes); None without a GNN.
+    """
+
+    nodes: Tensor
+    num_rows: int
+    positive: Tensor
+    negative: Tensor
+    negative_of: Tensor
+    neighbourhood: Neighbourhood | None
+
+
+@dataclass(frozen=True)
+class BatchSampler:
+    """Composes batch kind, negatives and neighbour sampler into batches for a model."""
+
+    graph: MessageGraph
+    batches: LinkBatches
+    negatives: str
+    negatives_per_positive: int
+    negative_space: NegativeSpace
+    neighbours: NeighbourSampler
+    gnn_scope: GnnScope
+    layers: int
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
+        """Yields the batches of one epoch; rows without a training link yield none by themselves."""
+        numbering = Numbering(self.graph.num_nodes, self.graph.device)
+        for positives in self.batches.epoch(generator):
+            if positives.row.numel():
+                yield self._batch(positives, numbering, generator)
+
+    def _batch(self, positives: Positives, numbering: Numbering, generator: torch.Generator) -> Batch:
+        negatives = draw_negatives(
+            self.negatives, self.negative_space, positives, self.negatives_per_positive, generator
+        )
+        rows = numbering.distinct(torch.cat([positives.row, negatives.row]))
+        nodes = numbering.extend(rows, torch.cat([positives.col, negatives.col]))
+        positive = torch.stack([numbering.local(positives.row), numbering.local(positives.col)])
+        negative = torch.stack([numbering.local(negatives.row), numbering.local(negatives.col)])
+        neighbourhood = None
+        if self.gnn_scope != "none":
+            targets = rows if self.gnn_scope == "rows" else nodes
+            neighbourhood = self.neighbours.sample(self.graph, targets, self.layers, numbering, generator)
+        return Batch(nodes, rows.numel(), positive, negative, negatives.positive, neighbourhood)

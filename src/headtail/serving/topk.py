@@ -1,0 +1,161 @@
+"""Exact top-k tails of many heads, block after block, in memory that does not grow with the graph."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from headtail.contract import PairScorer
+from headtail.errors import DataError
+from headtail.graph.csr import CSR
+
+# Pairs scored at once where the caller sets no block sizes.
+PAIR_BUDGET = 2**20
+# Even on huge graphs a block has this many heads, so that tails read from memory serve more than one.
+MIN_BLOCK_HEADS = 8
+# Below every real key: the score bits of a real one are those of −inf or higher.
+_EXCLUDED = torch.iinfo(torch.int64).min
+
+
+class TopK(NamedTuple):
+    """The best tails of one block of heads.
+
+    Attributes:
+        heads: int64 [B].
+        tails: int64 [B, k], best first, equal scores by smaller tail number; −1 where a head has fewer than k
+            candidates.
+        scores: float32 [B, k]; −inf where the tail is −1.
+    """
+
+    heads: Tensor
+    tails: Tensor
+    scores: Tensor
+
+
+def top_k(
+    scorer: PairScorer,
+    heads: Tensor,
+    k: int,
+    *,
+    known: CSR | None = None,
+    block_heads: int | None = None,
+    block_tails: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[TopK]:
+    """Finds the k best tails of every head among all nodes, exactly.
+
+    The head itself and its known links are left out. Results come block by block in the order of `heads`, on
+    the scorer's device, so answers for all nodes need no more memory than a block and what the caller keeps.
+
+    Args:
+        scorer: scores the pairs.
+        heads: [H] node numbers.
+        k: how many tails per head.
+        known: links to leave out, row h holding the tails of head h. None leaves out only the head itself.
+        block_heads: heads scored at once; by default as many as keep a block near `PAIR_BUDGET` pairs.
+        block_tails: tails scored at once; likewise.
+        progress: called with the number of heads finished since the last call.
+
+    Raises:
+        DataError: k, the heads or the known links do not fit the graph, or scores are NaN.
+    """
+    _check(scorer, heads, k, known)
+    heads = heads.to(scorer.device, torch.long)
+    known = None if known is None else known.to(scorer.device)
+    height, width = block_sizes(heads.numel(), scorer.num_nodes, block_heads, block_tails)
+
+    def blocks() -> Iterator[TopK]:
+        for block in torch.split(heads, height):
+            yield _best_tails(scorer, block, k, known, width)
+            if progress is not None:
+                progress(block.numel())
+
+    # An inner generator, so that wrong arguments are refused by the call and not by the first block.
+    return blocks() if heads.numel() else iter(())
+
+
+def block_sizes(
+    num_heads: int, num_nodes: int, block_heads: int | None = None, block_tails: int | None = None
+) -> tuple[int, int]:
+    """Returns (heads, tails) of a block: whole rows where they fit the budget, since those are cheapest."""
+    if block_heads is None:
+        wide = num_nodes if block_tails is None else max(1, min(block_tails, num_nodes))
+        block_heads = max(PAIR_BUDGET // wide, MIN_BLOCK_HEADS)
+    block_heads = max(1, min(block_heads, num_heads))
+    if block_tails is None:
+        block_tails = PAIR_BUDGET // block_heads
+    return block_heads, max(1, min(block_tails, num_nodes))
+
+
+@torch.no_grad()
+def _best_tails(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None, width: int) -> TopK:
+    """Keeps a running top-k of one block of heads [B] over blocks of `width` tails."""
+    owner = torch.arange(heads.numel(), device=heads.device)
+    barred = heads
+    if known is not None:
+        of_head, entry = known.entries_of(heads)
+        owner, barred = torch.cat([owner, of_head]), torch.cat([barred, known.col[entry]])
+    best = torch.empty(heads.numel(), 0, dtype=torch.long, device=heads.device)
+    for first in range(0, scorer.num_nodes, width):
+        last = min(first + width, scorer.num_nodes)
+        keys = _keys(scorer.score_rows(heads, first, last), first)
+        here = (barred >= first) & (barred < last)
+        keys[owner[here], barred[here] - first] = _EXCLUDED
+        best = torch.cat([best, keys.topk(min(k, last - first), sorted=False).values], dim=1)
+        best = best.topk(min(k, best.shape[1])).values
+    tails, scores = _decode(best)
+    return TopK(heads, tails, scores)
+
+
+def _keys(scores: Tensor, first: int) -> Tensor:
+    """Packs scores [B, T] and tails first … first + T − 1 into int64 keys that sort as we rank.
+
+    The upper half orders as the score does, the lower half prefers small tail numbers. No two keys of a row
+    are equal, so `topk`, which breaks ties as it likes, has none to break.
+    """
+    if torch.isnan(scores).any():
+        raise DataError(
+            "some scores are not numbers (NaN) and cannot be ranked; the method has probably diverged."
+        )
+    # Adding 0.0 turns −0.0 into 0.0: they are equal as scores but not as bits.
+    bits = (scores.to(torch.float32) + 0.0).view(torch.int32)
+    tails = torch.arange(first, first + scores.shape[1], device=scores.device)
+    return (_flip_negatives(bits).long() << 32) | (0xFFFFFFFF - tails)
+
+
+def _decode(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the tails and scores of keys; those of excluded ones are −1 and −inf."""
+    excluded = keys == _EXCLUDED
+    tails = (0xFFFFFFFF - (keys & 0xFFFFFFFF)).masked_fill_(excluded, -1)
+    scores = _flip_negatives((keys >> 32).to(torch.int32)).view(torch.float32)
+    return tails, scores.masked_fill(excluded, float("-inf"))
+
+
+def _flip_negatives(bits: Tensor) -> Tensor:
+    """Maps float32 bits to int32 that order as the floats do, and back: it is its own inverse.
+
+    Negative floats order backwards when read as integers, so all their bits but the sign are flipped.
+    """
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+def _check(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None) -> None:
+    nodes = scorer.num_nodes
+    if k < 1:
+        raise DataError(f"k must be at least 1, not {k}.")
+    if k > nodes - 1:
+        raise DataError(
+            f"k = {k} tails were asked for, but a head has only {nodes - 1} other nodes; lower k."
+        )
+    if heads.dim() != 1:
+        raise DataError(f"heads must be one-dimensional, not {list(heads.shape)}.")
+    if heads.numel() and not 0 <= int(heads.min()) <= int(heads.max()) < nodes:
+        raise DataError(
+            f"heads name the nodes {int(heads.min())} to {int(heads.max())}, but the graph has the nodes "
+            f"0 to {nodes - 1}."
+        )
+    if known is not None and (known.num_rows, known.num_cols) != (nodes, nodes):
+        raise DataError(
+            f"the known links are {known.num_rows} × {known.num_cols}, but the scorer has {nodes} nodes."
+        )

@@ -1,0 +1,1 @@
+"""The loop, objectives, checkpoints, progress."""

@@ -1,0 +1,115 @@
+"""Checkpoints: everything needed to go on after an epoch as if nothing had happened, without pickle."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from headtail.errors import RunError
+from headtail.files import read_tensors, write_tensors
+from headtail.training.observer import Record
+
+CHECKPOINT_FILE = "checkpoint.safetensors"
+MODEL_FILE = "model.safetensors"
+
+
+@dataclass
+class Progress:
+    """How far training is: epochs done, their records, and the best validation epoch with its weights."""
+
+    epoch: int = 0
+    history: list[Record] = field(default_factory=list)
+    best_epoch: int = 0
+    best_value: float = float("-inf")
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CheckpointStore:
+    """Reads and writes the checkpoint of one run folder.
+
+    `fingerprint` names the graph and `settings` the configuration; a checkpoint of others is refused.
+    """
+
+    folder: Path
+    fingerprint: str
+    settings: str
+
+    @property
+    def path(self) -> Path:
+        return self.folder / CHECKPOINT_FILE
+
+    def save(self, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+        """Writes weights, optimiser state, history and best weights as one file."""
+        tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+        tensors |= {f"best/{name}": tensor for name, tensor in progress.best_weights.items()}
+        for index, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"adam/{index}/{name}": tensor for name, tensor in state.items()}
+        facts = {
+            "fingerprint": self.fingerprint,
+            "settings": self.settings,
+            "epoch": progress.epoch,
+            "history": progress.history,
+            "best_epoch": progress.best_epoch,
+            "best_value": progress.best_value,
+        }
+        write_tensors(self.path, tensors, facts)
+
+    def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+        """Restores model and optimiser in place and returns the progress.
+
+        Raises:
+            RunError: there is no checkpoint, or it is damaged, or belongs to another graph or configuration.
+        """
+        tensors, facts = read_tensors(self.path)
+        if facts.get("fingerprint") != self.fingerprint:
+            raise RunError(
+                f"{self.path} was trained on another graph; give the graph of that run, or another --out."
+            )
+        if facts.get("settings") != self.settings:
+            raise RunError(
+                f"{self.path} was trained with other settings; resume with those in {self.folder / 'config.yaml'}."
+            )
+        try:
+            device = next(model.parameters()).device
+            model.load_state_dict(_part(tensors, "model/"))
+            state: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in _part(tensors, "adam/").items():
+                index, key = name.split("/")
+                state.setdefault(int(index), {})[key] = tensor
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": state, "param_groups": groups})
+            best = {name: tensor.to(device) for name, tensor in _part(tensors, "best/").items()}
+            history = facts["history"]
+            assert isinstance(history, list)
+            return Progress(
+                int(str(facts["epoch"])),
+                history,
+                int(str(facts["best_epoch"])),
+                float(str(facts["best_value"])),
+                best,
+            )
+        except (RuntimeError, KeyError, ValueError, AssertionError) as error:
+            raise RunError(f"{self.path} does not fit the model it should restore ({error}).") from error
+
+
+def save_model(folder: Path, weights: dict[str, Tensor], fingerprint: str, best_epoch: int) -> None:
+    """Writes the weights of the best epoch."""
+    write_tensors(folder / MODEL_FILE, weights, {"fingerprint": fingerprint, "best_epoch": best_epoch})
+
+
+def load_model(folder: Path, fingerprint: str) -> dict[str, Tensor]:
+    """Reads what `save_model` wrote.
+
+    Raises:
+        RunError: the file is missing, damaged, or belongs to another graph.
+    """
+    weights, facts = read_tensors(folder / MODEL_FILE)
+    if facts.get("fingerprint") != fingerprint:
+        raise RunError(f"{folder / MODEL_FILE} was trained on another graph than the one in {folder}.")
+    return weights
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,35 @@
+"""Counters of work (METHOD 9): exact, so that O(N·C + |E|·M) is a measured figure."""
+
+from dataclasses import asdict, dataclass
+
+from headtail.sampling.sampler import Batch
+
+
+@dataclass
+class Counters:
+    """Work of one epoch.
+
+    Attributes:
+        gnn_node_encodings: nodes that saw neighbours, counted at every layer.
+        blocked_node_encodings: blocked nodes at inner layers, for which a layer is an MLP.
+        mlp_node_encodings: nodes encoded by the tail MLP (all its layers at once).
+        pairs_scored: positives and negatives.
+    """
+
+    gnn_node_encodings: int = 0
+    blocked_node_encodings: int = 0
+    mlp_node_encodings: int = 0
+    pairs_scored: int = 0
+
+    def add(self, batch: Batch, mlp_encodes_nodes: bool) -> None:
+        """Counts one batch."""
+        if batch.neighbourhood is not None:
+            for block in batch.neighbourhood.blocks:
+                self.gnn_node_encodings += block.num_expanded
+                self.blocked_node_encodings += block.num_targets - block.num_expanded
+        if mlp_encodes_nodes:
+            self.mlp_node_encodings += batch.nodes.numel()
+        self.pairs_scored += batch.positive.shape[1] + batch.negative.shape[1]
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)

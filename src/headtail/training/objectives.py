@@ -1,0 +1,24 @@
+"""Training objectives: what the scores of positives and negatives should satisfy (METHOD 5)."""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from headtail.registry import Registry
+
+# (positive [P], negative [Q], negative_of [Q]) → scalar
+Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
+OBJECTIVES: Registry[Objective] = Registry("objective")
+
+
+@OBJECTIVES.register("squared_hinge")
+def squared_hinge(positive: Tensor, negative: Tensor, negative_of: Tensor) -> Tensor:
+    """Every negative one below its positive, mean of the squared shortfall (for Hits@K)."""
+    return F.relu(1 - (positive[negative_of] - negative)).square().mean()
+
+
+@OBJECTIVES.register("cross_entropy")
+def cross_entropy(positive: Tensor, negative: Tensor, negative_of: Tensor) -> Tensor:
+    """Binary cross-entropy, positives and negatives weighing the same in total (for MRR)."""
+    return F.softplus(-positive).mean() + F.softplus(negative).mean()
