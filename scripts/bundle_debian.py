@@ -60,9 +60,7 @@ def write_packages(source: Path, target: Path) -> None:
 
 def main() -> None:
     """Reads the folder given on the command line and writes both files."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder of debian.npz and debian-packages.tsv.xz")
     parser.add_argument("--target", type=Path, default=TARGET, help="folder to write to")
     arguments = parser.parse_args()

@@ -11,21 +11,18 @@ def model_card(task: LinkTask, config: Config, result: Record, finished: bool) -
     kind = "directed" if graph.directed else "undirected"
     metrics = {name: value for name, value in result.items() if name == "mrr" or name.startswith("hits@")}
     rows = "\n".join(f"| {name} | {100 * value:.2f} |" for name, value in metrics.items())
-    state = (
-        ""
-        if finished
-        else "\n**Training was interrupted**; the figures are those of the best epoch so far.\n"
-    )
-    per_epoch = ", ".join(
-        f"{name.replace('_', ' ')} {count:,}" for name, count in result["per_epoch"].items()
-    )
+    state = "" if finished else "\n**Training was interrupted**; the figures are those of the best epoch so far.\n"
+    per_epoch = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in result["per_epoch"].items())
+    counts = (split.train.shape[1], split.valid.positives.shape[1], split.test.positives.shape[1])
+    sizes = ", ".join(f"{n:,} {name}" for n, name in zip(counts, ("training", "validation", "test"), strict=True))
     m, t = config.model, config.training
     return f"""# Link predictor for {graph.source}
 {state}
-- Graph: {graph.num_nodes:,} nodes, {kind}; {split.train.shape[1]:,} training, {split.valid.positives.shape[1]:,} validation, {split.test.positives.shape[1]:,} test links (split: {split.strategy}).
+- Graph: {graph.num_nodes:,} nodes, {kind}; {sizes} links (split: {split.strategy}).
 - {str(graph.cleaning).capitalize()}.
 - {str(task.leaks).capitalize()}.
-- Method: {m.method}, encoder {m.encoder}, {m.layers} layers of {m.hidden}; {result["epochs"]} of {t.epochs} epochs, best {result["best_epoch"]}, seed {t.seed}; {result["train_seconds"]:.1f} s of training.
+- Method: {m.method}, encoder {m.encoder}, {m.layers} layers of {m.hidden}, seed {t.seed}.
+- Training: {result["epochs"]} of {t.epochs} epochs, the best is {result["best_epoch"]}; {result["train_seconds"]:.1f} s.
 - Evidence at test time: {config.evaluation.test_graph} links.
 - Work per epoch: {per_epoch}.
 

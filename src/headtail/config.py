@@ -34,6 +34,9 @@ class ModelConfig(Section):
     norm_momentum: float = Field(
         0.1, gt=0, le=1, description="weight of the newest batch in GraphNorm's running statistics"
     )
+    norm_statistics: Literal["graph", "running"] = Field(
+        "graph", description="GraphNorm's statistics in evaluation: of all nodes, or running ones from training"
+    )
     reverse: bool = Field(False, description="AML-R: MLP for heads, GNN for tails")
     knowledge_transfer: bool = Field(True, description="tail branch shares the head's weights (KT)")
     residual: bool = Field(True, description="residual tail branch Δ")
@@ -82,17 +85,11 @@ class TrainingConfig(Section):
 class SplitConfig(Section):
     """What is held out."""
 
-    split: str = Field(
-        "auto", description="random, time, source or given; auto: given, else time, else random"
-    )
+    split: str = Field("auto", description="random, time, source or given; auto: given, else time, else random")
     valid_share: float = Field(0.05, gt=0, lt=0.5, description="share of links held out for validation")
     test_share: float = Field(0.1, gt=0, lt=0.5, description="share of links held out for the test")
-    drop_leaks: bool = Field(
-        False, description="remove training links that are also held out, instead of refusing"
-    )
-    drop_reversed: bool = Field(
-        False, description="directed: also remove training links that reverse a held-out one"
-    )
+    drop_leaks: bool = Field(False, description="remove training links that are also held out, instead of refusing")
+    drop_reversed: bool = Field(False, description="directed: also remove training links that reverse a held-out one")
 
 
 class EvaluationConfig(Section):
@@ -132,9 +129,7 @@ SECTIONS: dict[str, type[Section]] = {
     "evaluation": EvaluationConfig,
 }
 # setting → its section; unique names are what lets flags and keyword arguments be flat
-SECTION_OF: dict[str, str] = {
-    setting: section for section, kind in SECTIONS.items() for setting in kind.model_fields
-}
+SECTION_OF: dict[str, str] = {setting: section for section, kind in SECTIONS.items() for setting in kind.model_fields}
 
 PRESETS: dict[str, dict[str, Value]] = {
     # What the paper publishes for ogbl-citation2 (METHOD 5).
@@ -166,7 +161,7 @@ def make_config(
     merged: dict[str, object] = dict(PRESETS[preset])
     if file is not None:
         merged |= _read_yaml(Path(file))
-    merged |= {key: value for key, value in (settings or {}).items()}
+    merged |= settings or {}
     tree: dict[str, dict[str, object]] = {section: {} for section in SECTIONS}
     for key, value in merged.items():
         if key not in SECTION_OF:
@@ -215,7 +210,7 @@ def _read_yaml(file: Path) -> dict[str, object]:
 
 def _validated(tree: Mapping[str, Any]) -> Config:
     try:
-        return Config(**{name: SECTIONS[name](**values) for name, values in tree.items()})
+        return Config.model_validate({name: SECTIONS[name](**values) for name, values in tree.items()})
     except ValidationError as error:
         first = error.errors()[0]
         setting = str(first["loc"][0])

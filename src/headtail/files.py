@@ -28,9 +28,7 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         temporary.replace(path)
     except (OSError, SafetensorError) as error:
-        raise HeadtailError(
-            f"cannot write {path}: {_reason(error)}; the old file, if any, is unchanged."
-        ) from error
+        raise HeadtailError(f"cannot write {path}: {_reason(error)}; the old file, if any, is unchanged.") from error
     finally:
         temporary.unlink(missing_ok=True)
 

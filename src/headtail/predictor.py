@@ -65,6 +65,7 @@ class LinkPredictor:
         self.history: list[Record] = []
         self.best_epoch = 0
         self.finished = False
+        self.result: Record | None = None
         self._method: GnnMethod | None = None
         self._scorer: PairScorer | None = None
 
@@ -90,7 +91,11 @@ class LinkPredictor:
             say: receives what was found about the data, one sentence at a time.
 
         Returns:
-            This predictor, with the weights of the best validation epoch.
+            This predictor, with the weights of the best validation epoch. Ctrl-C ends training early with the best so
+            far, and `finished` False; where `out` is given, `result` is the test's.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C came before the first epoch ended, so there is nothing to return.
         """
         folder = None if out is None else Path(out)
         check_folder(folder, resume, overwrite)
@@ -113,7 +118,7 @@ class LinkPredictor:
         validate = lambda scorer: evaluate_part(scorer, task, "valid")  # noqa: E731
         progress = method.fit(validate, watch, checkpoints, resume)
         if progress.epoch == 0:
-            raise HeadtailError("training was interrupted before the first epoch ended; nothing was learned.")
+            raise KeyboardInterrupt("training was interrupted before the first epoch ended; nothing was learned.")
         self.history, self.best_epoch = progress.history, progress.best_epoch
         self.finished = progress.epoch == self.config.training.epochs
         self._method, self._scorer = method, None
@@ -150,9 +155,9 @@ class LinkPredictor:
         names = self.task.graph.names
         head_nodes, tail_nodes = names.find(heads, "the heads"), names.find(tails, "the tails")
         scorer = self._test_scorer()
-        blocks = zip(head_nodes.split(2**16), tail_nodes.split(2**16), strict=True)
+        blocks = zip(torch.split(head_nodes, 2**16), torch.split(tail_nodes, 2**16), strict=True)
         scores = [scorer.score(h.to(scorer.device), t.to(scorer.device)).cpu() for h, t in blocks]
-        values = torch.cat(scores).numpy() if scores else []
+        values = torch.cat([torch.empty(0), *scores]).numpy()
         return pd.DataFrame({"head": names.of(head_nodes), "tail": names.of(tail_nodes), "score": values})
 
     def recommend(
@@ -234,9 +239,7 @@ class LinkPredictor:
 
     def _trained(self) -> GnnMethod:
         if self._method is None:
-            raise HeadtailError(
-                "this predictor is not trained yet; call fit(graph) or LinkPredictor.load(folder)."
-            )
+            raise HeadtailError("this predictor is not trained yet; call fit(graph) or LinkPredictor.load(folder).")
         return self._method
 
     def _test_scorer(self) -> PairScorer:
@@ -248,7 +251,7 @@ class LinkPredictor:
     def _write_model(self, folder: Path) -> None:
         method = self._trained()
         save_model(folder, method.model.state_dict(), fingerprint(method.task), self.best_epoch)
-        result = self.evaluate()
+        result = self.result = self.evaluate()
         write_text(folder / CARD_FILE, model_card(method.task, self.config, result, self.finished))
         write_history(folder, self.history, result)
 
@@ -331,9 +334,7 @@ def read_history(folder: Path) -> tuple[list[Record], int]:
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
-        raise RunError(
-            f"{path} is missing or damaged ({error}); restore it from a copy, or train again."
-        ) from error
+        raise RunError(f"{path} is missing or damaged ({error}); restore it from a copy, or train again.") from error
     epochs = [line for line in lines if "loss" in line]
     best = next((int(line["best_epoch"]) for line in lines if "best_epoch" in line), 0)
     return epochs, best

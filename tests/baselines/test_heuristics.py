@@ -90,9 +90,7 @@ def test_item2hop_equals_the_dense_formula(directed: bool, links: int) -> None:
 
 @pytest.mark.parametrize("name", list(HEURISTICS))
 @pytest.mark.parametrize(("cells", "entries"), [(1, 1), (NODES, 10), (3 * NODES, 25), (10**6, 7)])
-def test_block_sizes_do_not_matter(
-    monkeypatch: pytest.MonkeyPatch, name: str, cells: int, entries: int
-) -> None:
+def test_block_sizes_do_not_matter(monkeypatch: pytest.MonkeyPatch, name: str, cells: int, entries: int) -> None:
     scorer = HEURISTICS[name]().scorer(random_view(True))
     heads, tails = random_pairs()
     pairs, rows = scorer.score(heads, tails), scorer.score_rows(heads, 2, 20)

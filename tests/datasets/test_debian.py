@@ -92,9 +92,7 @@ def test_equal_to_the_original(graph: RawGraph) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.skipif(
-    not (SHARED / "debian-packages.tsv.xz").exists(), reason="the shared data folder is absent"
-)
+@pytest.mark.skipif(not (SHARED / "debian-packages.tsv.xz").exists(), reason="the shared data folder is absent")
 def test_packages_equal_the_original() -> None:
     import lzma
 

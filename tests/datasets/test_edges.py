@@ -176,9 +176,7 @@ def test_folder_in_place_of_a_file(tmp_path: Path) -> None:
 
 def test_unknown_column_lists_the_nearest_first(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "alpha,source,target\n0,a,b\n")
-    with pytest.raises(
-        DataError, match=r"no column 'sourc' .*did you mean 'source'\? Valid: source, alpha, target"
-    ):
+    with pytest.raises(DataError, match=r"no column 'sourc' .*did you mean 'source'\? Valid: source, alpha, target"):
         read_links(path, LinkColumns(source="sourc"))
     with pytest.raises(DataError, match="different columns"):
         read_links(path, LinkColumns(source="source", target="source"))

@@ -1,11 +1,13 @@
 """The npz split layout, and what is said about a file that departs from it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from headtail.datasets.npz import read_npz
+from headtail.datasets.npz import read_npz, write_npz
 from headtail.errors import DataError
 
 
@@ -54,6 +56,40 @@ def test_links_alone(tmp_path: Path) -> None:
     assert graph.metric is None
 
 
+@pytest.mark.parametrize("names", [["é", "b c", "d,e", "0", "-"], [7, 2**40, -1, 3, 0]])
+def test_names_come_back_as_they_were(tmp_path: Path, names: list[str] | list[int]) -> None:
+    graph = read_npz(save(tmp_path, names=np.array(names)))
+    assert graph.names is not None
+    assert graph.names.tolist() == names
+
+
+@pytest.mark.parametrize("names", [None, pd.Index(["é", "b", "c", "d", "e"]), pd.Index([5, 4, 2**40, 2, 1])])
+def test_written_files_read_back(tmp_path: Path, names: pd.Index | None) -> None:
+    graph = replace(read_npz(save(tmp_path)), names=names)
+    write_npz(graph, tmp_path / "again.npz")
+    again = read_npz(tmp_path / "again.npz")
+    assert (again.num_nodes, again.directed, again.metric) == (5, True, "mrr")
+    assert (again.names is None) == (names is None)
+    assert names is None or (again.names is not None and again.names.tolist() == names.tolist())
+    assert again.split is not None
+    assert graph.split is not None
+    for one, other in (
+        (graph.links, again.links),
+        (graph.times, again.times),
+        (graph.features, again.features),
+        (graph.split.valid, again.split.valid),
+        (graph.split.test_negatives, again.split.test_negatives),
+    ):
+        np.testing.assert_array_equal(one, other)  # type: ignore[arg-type]
+
+
+def test_links_alone_are_written(tmp_path: Path) -> None:
+    optional = ("metric", "x", "train_time", "valid", "test", "valid_neg", "test_neg")
+    write_npz(read_npz(save(tmp_path, **dict.fromkeys(optional))), tmp_path / "again.npz")
+    with np.load(tmp_path / "again.npz", allow_pickle=False) as arrays:
+        assert set(arrays.files) == {"num_nodes", "directed", "train"}
+
+
 def test_hits_negatives_are_pairs(tmp_path: Path) -> None:
     pairs = np.array([[0, 1, 2], [3, 3, 3]])
     graph = read_npz(save(tmp_path, metric="hits@20", valid_neg=pairs, test_neg=pairs))
@@ -88,6 +124,10 @@ def test_hits_negatives_are_pairs(tmp_path: Path) -> None:
         ({"test_neg": None}, "only one of 'valid_neg' and 'test_neg'"),
         ({"valid": None, "test": None}, "negatives without positives"),
         ({"train_time": np.array([1, 2])}, r"'train_time' has shape \(2,\), expected \[3\]"),
+        ({"names": np.array(["a", "b"])}, r"'names' is <U1 of shape \(2,\), expected texts or integers \[5\]"),
+        ({"names": np.ones(5)}, "'names' is float64"),
+        ({"names": np.array(list("abcdb"))}, "'names' holds 'b' twice, the second time for node 4"),
+        ({"names": np.array([*"abcd", None], dtype=object)}, "never unpickled"),
         ({"x": np.ones((4, 2))}, "array 'x' has 4 rows, but the graph has 5 nodes"),
         ({"x": np.full((5, 2), np.nan)}, "array 'x': 10 feature values are NaN.*node 0"),
         ({"x": np.array([{}] * 5, dtype=object)}, "never unpickled"),

@@ -34,9 +34,7 @@ def to_scipy(rows: CSR) -> Matrix:
 
 def scale_columns(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:
     """Returns matrix · diag(scale), sharing the pattern."""
-    return sparse.csr_array(
-        (matrix.data * scale[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape
-    )
+    return sparse.csr_array((matrix.data * scale[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def spans(costs: NDArray[np.int64], budget: int) -> Iterator[tuple[int, int]]:

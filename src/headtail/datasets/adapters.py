@@ -49,9 +49,7 @@ def from_pyg(source: object, directed: bool | None = None) -> RawGraph:
     links = _link_array(edge_index, "edge_index")
     num_nodes = int(data.num_nodes)
     if links.max(initial=-1) >= num_nodes:
-        raise DataError(
-            f"edge_index names node {links.max()}, but num_nodes is {num_nodes}; set data.num_nodes"
-        )
+        raise DataError(f"edge_index names node {links.max()}, but num_nodes is {num_nodes}; set data.num_nodes")
     times = _pyg_times(data, links.shape[1], num_nodes)
     x = getattr(data, "x", None)
     features = None if x is None else matrix_features(to_numpy(x), "data.x", num_nodes)

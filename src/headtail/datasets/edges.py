@@ -48,9 +48,7 @@ def read_links(source: str | Path | pd.DataFrame, columns: LinkColumns | None = 
     time = None if columns.time is None else pick_column(table, columns.time, "time_column")
     chosen = [head, tail] if time is None else [head, tail, time]
     if len(set(chosen)) < len(chosen):
-        raise DataError(
-            f"{table.source}: source, target and time must be different columns, not {', '.join(chosen)}"
-        )
+        raise DataError(f"{table.source}: source, target and time must be different columns, not {', '.join(chosen)}")
     loaded = table.load(chosen)
     heads, tails = harmonise([as_ids(table, head, loaded[0]), as_ids(table, tail, loaded[1])])
     times = None if time is None else as_times(table, time, loaded[2])

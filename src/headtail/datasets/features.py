@@ -64,9 +64,7 @@ def table_features(
     check_unique(table, key, ids)
     nodes: pd.Index = pd.RangeIndex(num_nodes) if names is None else names
     rows = align_rows(table, ids, nodes)
-    matrix = np.stack(
-        [_numbers(table, name, values) for name, values in zip(columns, loaded[1:], strict=True)], axis=1
-    )
+    matrix = np.stack([_numbers(table, name, values) for name, values in zip(columns, loaded[1:], strict=True)], axis=1)
     return _finite(matrix[rows], table.source, nodes, columns)
 
 
@@ -75,18 +73,14 @@ def _has_feature_header(first_row: Sequence[str]) -> bool:
     return len(first_row) < 2 or not all(_NUMBER.fullmatch(field) for field in first_row[1:])
 
 
-def _numbers(
-    table: Table, column: str, values: pa.ChunkedArray
-) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+def _numbers(table: Table, column: str, values: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """Returns a column as float32; missing numbers of typed columns become NaN, to be refused later."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (text or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise DataError(
-            f"{table.source}: feature column {column!r} holds {kind}, expected numbers; leave it out"
-        )
+        raise DataError(f"{table.source}: feature column {column!r} holds {kind}, expected numbers; leave it out")
     try:
         numbers = values.cast(pa.float64() if text else pa.float32(), safe=False)
     except pa.ArrowInvalid as error:
@@ -121,9 +115,7 @@ def _checked(matrix: Array, source: str) -> Array:
     return matrix
 
 
-def _finite(
-    matrix: Array, source: str, names: pd.Index | None = None, columns: Sequence[str] | None = None
-) -> Floats:
+def _finite(matrix: Array, source: str, names: pd.Index | None = None, columns: Sequence[str] | None = None) -> Floats:
     """Returns float32 features, refusing NaN and infinity with the node and column of the first."""
     with np.errstate(over="ignore"):
         features = np.ascontiguousarray(matrix, dtype=np.float32)

@@ -27,15 +27,12 @@ def as_ids(table: Table, column: str, values: pa.ChunkedArray) -> pd.Index:
         values, kind = values.cast(kind.value_type), kind.value_type
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not text and not pa.types.is_integer(kind):
-        raise DataError(
-            f"{table.source}: ids in column {column!r} are {kind}; convert them to integers or strings"
-        )
+        raise DataError(f"{table.source}: ids in column {column!r} are {kind}; convert them to integers or strings")
     empty = pc.fill_null(pc.equal(values, ""), True) if text else pc.is_null(values)
     row = pc.index(empty, True).as_py()
     if row >= 0:
         raise DataError(
-            f"{table.source}, {table.where(row)}: the id in column {column!r} is empty; "
-            "remove the row or name the node"
+            f"{table.source}, {table.where(row)}: the id in column {column!r} is empty; remove the row or name the node"
         )
     try:
         integers = values.cast(pa.int64())
@@ -128,8 +125,7 @@ def align_rows(table: Table, ids: pd.Index, names: pd.Index) -> Ints:
     if (rows < 0).any():
         absent = names[rows < 0]
         raise DataError(
-            f"{table.source} lacks {len(absent)} of {len(names)} nodes, first {_shown(absent)}; "
-            "add a row for each"
+            f"{table.source} lacks {len(absent)} of {len(names)} nodes, first {_shown(absent)}; add a row for each"
         )
     if len(ids) > len(names):
         extra = ids[~ids.isin(names)]

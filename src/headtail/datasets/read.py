@@ -91,8 +91,7 @@ def _as_link_source(source: object) -> TableSource | None:
     # Unlike Path.exists this takes a name too long for any file for what it is: no file.
     if not os.path.exists(path):
         raise DataError(
-            f"there is no file {str(source)!r} and no data set of that name; "
-            + did_you_mean(str(source), DATASETS)
+            f"there is no file {str(source)!r} and no data set of that name; " + did_you_mean(str(source), DATASETS)
         )
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file of links in it")

@@ -80,8 +80,7 @@ class FrameTable:
             array = pa.Array.from_pandas(series)
         except (pa.ArrowException, OverflowError) as error:
             raise DataError(
-                f"{self.source}: column {name!r} mixes types ({error}); "
-                "convert it to one, for example by astype(str)"
+                f"{self.source}: column {name!r} mixes types ({error}); convert it to one, for example by astype(str)"
             ) from error
         return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
@@ -100,9 +99,7 @@ def open_table(
         table = TextTable(Path(source), has_header)
     else:
         known = ", ".join([*SEPARATORS, *PARQUET])
-        raise DataError(
-            f"{source}: no table format is known by this suffix; use one of {known}, or .gz after it"
-        )
+        raise DataError(f"{source}: no table format is known by this suffix; use one of {known}, or .gz after it")
     twice = [name for name in table.columns if table.columns.count(name) > 1]
     if twice:
         raise DataError(f"{table.source}: two columns are called {twice[0]!r}; rename one")

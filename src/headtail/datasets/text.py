@@ -26,9 +26,7 @@ def text_features(texts: Sequence[str], dim: int = 128, seed: int = 0) -> Floats
     if dim < 1:
         raise DataError(f"text features need at least one dimension, not {dim}")
     # A word of a single text tells nothing about links, unless there are only a few texts.
-    counter = CountVectorizer(
-        token_pattern=_WORDS, min_df=2 if len(texts) >= _LARGE_CORPUS else 1, dtype=np.float32
-    )
+    counter = CountVectorizer(token_pattern=_WORDS, min_df=2 if len(texts) >= _LARGE_CORPUS else 1, dtype=np.float32)
     try:
         words = counter.fit_transform(texts)
     except ValueError as error:

@@ -170,9 +170,7 @@ def _normalised(data: bytes, path: Path, suffix: str) -> bytes:
             data.decode("utf-8")
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise DataError(
-                f"{path}, line {line}: not UTF-8 text; save the file in the encoding UTF-8"
-            ) from error
+            raise DataError(f"{path}, line {line}: not UTF-8 text; save the file in the encoding UTF-8") from error
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if SEPARATORS[suffix] != " ":

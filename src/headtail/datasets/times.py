@@ -56,9 +56,7 @@ def _from_text(table: Table, column: str, values: pa.ChunkedArray) -> Ints:
     return _seconds(dates.dt.tz_localize(None))
 
 
-def _from_floats(
-    table: Table, column: str, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-) -> Ints:
+def _from_floats(table: Table, column: str, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Ints:
     whole = np.isfinite(values) & (values == np.trunc(values)) & (np.abs(values) < 2**63)
     if not whole.all():
         row = int(np.argmin(whole))

@@ -62,9 +62,7 @@ def evaluate(
     return _hits_in_blocks(scorer, positives, negatives, asked.reported_ks, block_pairs, report)
 
 
-def ranks_in_blocks(
-    scorer: PairScorer, positives: Tensor, tails: Tensor, block_pairs: int, report: Progress
-) -> Tensor:
+def ranks_in_blocks(scorer: PairScorer, positives: Tensor, tails: Tensor, block_pairs: int, report: Progress) -> Tensor:
     """Returns float64 [P], the rank of each positive [2, P] among the pairs of its head with tails [P, K]."""
     width = max(1, min(tails.shape[1], block_pairs))
     height = max(1, block_pairs // width)

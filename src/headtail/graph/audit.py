@@ -36,7 +36,10 @@ class LeakAudit:
     dropped: int
 
     def __str__(self) -> str:
-        text = f"leak audit passed: none of {self.held_out:,} held-out links is in the message graph or the training labels"
+        text = (
+            f"leak audit passed: none of {self.held_out:,} held-out links is in the message graph "
+            "or the training labels"
+        )
         if self.reversed_links:
             text += f"; {self.reversed_links:,} training links run the other way of one (drop_reversed removes them)"
         if self.dropped:
@@ -82,9 +85,7 @@ def clean_split(
     return split, before - split.train.shape[1] - split.valid.positives.shape[1]
 
 
-def audit(
-    split: Split, labels: CSR, messages: CSR, num_nodes: int, directed: bool, dropped: int
-) -> LeakAudit:
+def audit(split: Split, labels: CSR, messages: CSR, num_nodes: int, directed: bool, dropped: int) -> LeakAudit:
     """Checks the very structures that training reads: label rows and the message graph.
 
     Raises:
@@ -101,13 +102,11 @@ def audit(
     else:
         in_labels = in_labels | labels.contains(tail, head)
         in_messages = in_messages | messages.contains(tail, head)
-    found = LeakAudit(
-        held_out.shape[1], int(in_labels.sum()), int(in_messages.sum()), int(reverse.sum()), dropped
-    )
+    found = LeakAudit(held_out.shape[1], int(in_labels.sum()), int(in_messages.sum()), int(reverse.sum()), dropped)
     if found.in_labels or found.in_messages:
         raise DataError(
-            f"leak audit failed: {found.in_labels:,} held-out links are training labels and {found.in_messages:,} are in "
-            "the message graph; pass drop_leaks (--drop-leaks) to remove them."
+            f"leak audit failed: {found.in_labels:,} held-out links are training labels and {found.in_messages:,} "
+            "are in the message graph; pass drop_leaks (--drop-leaks) to remove them."
         )
     return found
 
@@ -116,9 +115,7 @@ def audit_test_view(split: Split, view: GraphView) -> None:
     """Checks that the graph seen when the test links are scored holds none of them."""
     leaks = int(_overlap(split.test.positives, view.links, view.num_nodes, view.directed).sum())
     if leaks:
-        raise DataError(
-            f"leak audit failed: {leaks:,} test links are in the message graph used to score them."
-        )
+        raise DataError(f"leak audit failed: {leaks:,} test links are in the message graph used to score them.")
 
 
 def _overlap(links: Tensor, others: Tensor, num_nodes: int, directed: bool) -> Tensor:

@@ -70,9 +70,7 @@ def build_graph(raw: RawGraph) -> Graph:
         DataError: fewer than two nodes, no links left, or a split that names nodes the graph lacks.
     """
     if raw.num_nodes < 2:
-        raise DataError(
-            f"{raw.source} has {raw.num_nodes} node; a link needs two, so there is nothing to predict."
-        )
+        raise DataError(f"{raw.source} has {raw.num_nodes} node; a link needs two, so there is nothing to predict.")
     links = torch.from_numpy(np.ascontiguousarray(raw.links, dtype=np.int64))
     times = None if raw.times is None else torch.from_numpy(np.ascontiguousarray(raw.times, dtype=np.int64))
     _check_range(links, raw.num_nodes, f"{raw.source}, links")

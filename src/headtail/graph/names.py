@@ -38,35 +38,27 @@ class NodeNames:
         Raises:
             DataError: some names are not nodes of this graph.
         """
-        asked = pd.Series(list(names), dtype=object)
-        if self._integer_names:
-            numbers = pd.to_numeric(asked, errors="coerce")
-            whole = numbers.notna() & (numbers % 1 == 0)
-            asked = asked.where(~whole, numbers.where(whole, 0).astype(np.int64))
-            places = self._places_of_integers(asked, whole)
+        if self.index is None or pd.api.types.is_integer_dtype(self.index.dtype):
+            places = self._places_of_integers(names)
         else:
-            assert self.index is not None
-            places = self.index.get_indexer(pd.Index(asked.astype(str)))
+            places = self.index.get_indexer(pd.Index([str(name) for name in names], dtype=self.index.dtype))
         missing = np.flatnonzero(places < 0)
         if len(missing):
             first = str(names[int(missing[0])])
             raise DataError(
-                f"{len(missing)} of {len(asked)} node names in {where} are not in the graph, the first is "
+                f"{len(missing)} of {len(names)} node names in {where} are not in the graph, the first is "
                 f"{first!r}; {self._hint(first)}"
             )
         return torch.from_numpy(np.asarray(places, dtype=np.int64))
 
-    @property
-    def _integer_names(self) -> bool:
-        return self.index is None or pd.api.types.is_integer_dtype(self.index.dtype)
-
-    def _places_of_integers(self, asked: pd.Series, whole: pd.Series) -> np.ndarray:
-        numbers = asked.where(whole, -1).astype(np.int64).to_numpy()
+    def _places_of_integers(self, names: Sequence[Name]) -> np.ndarray:
+        numbers = np.array([_as_integer(name) for name in names], dtype=np.int64)
+        found = numbers != _NO_INTEGER
         if self.index is None:
             places = np.where((numbers >= 0) & (numbers < self.num_nodes), numbers, -1)
         else:
             places = self.index.get_indexer(pd.Index(numbers))
-        return np.where(whole.to_numpy(), places, -1)
+        return np.where(found, places, -1)
 
     def _hint(self, name: str) -> str:
         if self.index is None:
@@ -78,3 +70,15 @@ class NodeNames:
         if not pool:
             return f"names look like {', '.join(map(repr, list(names[:3])))}."
         return did_you_mean(name, pool).split(" Valid:")[0]
+
+
+_NO_INTEGER = np.iinfo(np.int64).min
+
+
+def _as_integer(name: Name) -> int:
+    """Returns an id given as a number or as text, or a value that no id has."""
+    try:
+        number = int(name)
+    except (ValueError, TypeError):
+        return _NO_INTEGER
+    return number if abs(number) < 2**63 else _NO_INTEGER

@@ -98,9 +98,7 @@ def make_split(graph: Graph, config: SplitConfig, seed: int) -> Split:
         strategy = "given" if graph.has_split else "random" if graph.times is None else "time"
     if strategy == "given":
         if graph.valid is None or graph.test is None:
-            raise DataError(
-                f"{graph.source} brings no split; give validation and test links, or use split=random."
-            )
+            raise DataError(f"{graph.source} brings no split; give validation and test links, or use split=random.")
         return Split(graph.links, graph.times, graph.valid, graph.test, strategy)
     if graph.has_split:
         raise DataError(f"{graph.source} brings its own split; use split=given (or auto), not {strategy!r}.")

@@ -100,9 +100,7 @@ def load_task(folder: Path) -> LinkTask:
     except (KeyError, ValueError, OSError) as error:
         raise RunError(f"{folder} is damaged ({error}); restore it from a copy, or train again.") from error
     if len(index) != count or fingerprint(task) != facts["fingerprint"]:
-        raise RunError(
-            f"{folder / GRAPH_FILE} does not match its own fingerprint; it is damaged. Train again."
-        )
+        raise RunError(f"{folder / GRAPH_FILE} does not match its own fingerprint; it is damaged. Train again.")
     return task
 
 

@@ -61,9 +61,7 @@ def make_task(graph: Graph, config: Config) -> LinkTask:
     split = with_negatives(split, graph, metric, config.evaluation.eval_negatives, seed)
     train_view = GraphView(graph.num_nodes, graph.directed, split.train)
     test_view = train_view.with_links(split.valid.positives) if test_sees_valid else train_view
-    leaks = audit(
-        split, train_view.out_rows, add_self_loops(train_view), graph.num_nodes, graph.directed, dropped
-    )
+    leaks = audit(split, train_view.out_rows, add_self_loops(train_view), graph.num_nodes, graph.directed, dropped)
     audit_test_view(split, test_view)
     features = make_features(graph, train_view, config.graph.structure, seed)
     return LinkTask(graph, split, features, metric, leaks, train_view, test_view)

@@ -6,6 +6,7 @@ that is the tail encoder's layer, so knowledge transfer needs no second implemen
 
 import inspect
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -104,8 +105,8 @@ class PygConvolution(Convolution):
         super().__init__(in_dim, out_dim)
         from torch_geometric.nn import conv as pyg
 
-        conv_class = getattr(pyg, name, None)
-        if conv_class is None or not inspect.isclass(conv_class):
+        conv_class: Any = getattr(pyg, name, None)
+        if conv_class is None:
             names = [known for known in pyg.__all__ if known.endswith("Conv")]
             raise ConfigError(f"unknown encoder '{PYG_PREFIX}{name}'; {did_you_mean(name, names)}")
         accepted = inspect.signature(conv_class.__init__).parameters
@@ -113,9 +114,7 @@ class PygConvolution(Convolution):
         try:
             self.conv = conv_class((in_dim, in_dim), out_dim, **options)
             with torch.no_grad():
-                probe = self._run(
-                    torch.zeros(2, in_dim), torch.zeros(1, in_dim), torch.tensor([[0, 1], [0, 0]])
-                )
+                probe = self._run(torch.zeros(2, in_dim), torch.zeros(1, in_dim), torch.tensor([[0, 1], [0, 0]]))
             fits = probe.shape == (1, out_dim)
         except Exception as error:
             raise ConfigError(
@@ -124,9 +123,7 @@ class PygConvolution(Convolution):
                 "ResGatedGraphConv can."
             ) from error
         if not fits:
-            raise ConfigError(
-                f"encoder '{PYG_PREFIX}{name}' returns shape {tuple(probe.shape)}, not (1, {out_dim})."
-            )
+            raise ConfigError(f"encoder '{PYG_PREFIX}{name}' returns shape {tuple(probe.shape)}, not (1, {out_dim}).")
 
     def _run(self, x_source: Tensor, x_target: Tensor, edge_index: Tensor) -> Tensor:
         out: Tensor = self.conv((x_source, x_target), edge_index)

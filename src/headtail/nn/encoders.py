@@ -1,25 +1,38 @@
 """The head GNN (eq. 1) and the tail MLP (eq. 3–5), built from the same layers."""
 
+from dataclasses import dataclass
+from itertools import pairwise
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
 from headtail.nn.convolutions import Convolution, linear, make_convolution
-from headtail.nn.norm import GraphNorm, unit_rows
+from headtail.nn.norm import GraphNorm, Statistics, unit_rows
 from headtail.sampling.neighbours import Neighbourhood
 
 # Full-graph encoding works on blocks of rows with about this many entries × columns at a time.
 BLOCK_ELEMENTS = 2**26
 
 
+@dataclass(frozen=True)
+class LayerStyle:
+    """What all layers of a model share: output columns, dropout, and how GraphNorm keeps its statistics."""
+
+    dim: int
+    dropout: float = 0.0
+    momentum: float = 0.1
+    statistics: Statistics = "running"
+
+
 class Finish(nn.Module):
     """What follows every product with weights: GraphNorm, ReLU, dropout, residual, unit rows."""
 
-    def __init__(self, dim: int, dropout: float, momentum: float, relu: bool, unit: bool) -> None:
+    def __init__(self, style: LayerStyle, relu: bool, unit: bool) -> None:
         super().__init__()
-        self.norm = GraphNorm(dim, momentum)
-        self.dropout, self.relu, self.unit = dropout, relu, unit
+        self.norm = GraphNorm(style.dim, style.momentum, style.statistics)
+        self.dropout, self.relu, self.unit = style.dropout, relu, unit
 
     def forward(self, h: Tensor, previous: Tensor | None) -> Tensor:
         h = self.norm(h)
@@ -32,26 +45,21 @@ class Finish(nn.Module):
         return unit_rows(h) if self.unit else h
 
 
-def finishes(layers: int, dim: int, dropout: float, momentum: float, unit_last: bool) -> nn.ModuleList:
+def finishes(layers: int, style: LayerStyle, unit_last: bool) -> nn.ModuleList:
     """Returns one Finish per layer; the last has no ReLU, and unit rows only where `unit_last`."""
     steps = range(1, layers + 1)
-    return nn.ModuleList(
-        Finish(dim, dropout, momentum, relu=step < layers, unit=unit_last or step < layers) for step in steps
-    )
+    return nn.ModuleList(Finish(style, relu=step < layers, unit=unit_last or step < layers) for step in steps)
 
 
 class HeadEncoder(nn.Module):
     """The GNN: L convolutions, each finished by norm, ReLU, residual and unit rows."""
 
-    def __init__(
-        self, encoder: str, in_dim: int, dim: int, layers: int, dropout: float, momentum: float
-    ) -> None:
+    def __init__(self, encoder: str, in_dim: int, layers: int, style: LayerStyle) -> None:
         super().__init__()
-        dims = [in_dim] + [dim] * layers
-        self.convolutions = nn.ModuleList(
-            make_convolution(encoder, a, b) for a, b in zip(dims, dims[1:], strict=False)
-        )
-        self.finishes = finishes(layers, dim, dropout, momentum, unit_last=True)
+        self.dim = style.dim
+        dims = [in_dim] + [style.dim] * layers
+        self.convolutions = nn.ModuleList(make_convolution(encoder, a, b) for a, b in pairwise(dims))
+        self.finishes = finishes(layers, style, unit_last=True)
 
     def forward(self, features: Tensor, neighbourhood: Neighbourhood) -> Tensor:
         """Encodes the targets of a sampled neighbourhood from features [N, d]."""
@@ -67,12 +75,10 @@ class HeadEncoder(nn.Module):
         """Encodes every node with its full neighbourhood, layer by layer, in blocks of rows."""
         x = graph.features
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
-            out = []
-            for first, last in row_blocks(graph, BLOCK_ELEMENTS // convolution.out_dim):
-                x_target = x[first:last]
-                h = convolution(x, x_target, graph.adjacency.block(first, last))
-                out.append(finish(h, x_target if layer else None))
-            x = torch.cat(out)
+            h = x.new_empty(graph.num_nodes, self.dim)
+            for first, last in row_blocks(graph, BLOCK_ELEMENTS // self.dim):
+                h[first:last] = convolution(x, x[first:last], graph.adjacency.block(first, last))
+            x = finish(h, x if layer else None)
         return x
 
 
@@ -103,24 +109,19 @@ class TailEncoder(nn.Module):
         self,
         encoder: str,
         in_dim: int,
-        dim: int,
         layers: int,
-        dropout: float,
-        momentum: float,
+        style: LayerStyle,
         knowledge_transfer: bool = True,
         residual: bool = True,
         pre_encoding: bool = True,
     ) -> None:
         super().__init__()
-        dims = [in_dim] + [dim] * layers
-        pairs = list(zip(dims, dims[1:], strict=False))
+        pairs = list(pairwise([in_dim] + [style.dim] * layers))
         self.pre_encoding = pre_encoding
-        self.finishes = finishes(layers, dim, dropout, momentum, unit_last=False)
-        self.own = (
-            None if knowledge_transfer else nn.ModuleList(make_convolution(encoder, a, b) for a, b in pairs)
-        )
+        self.finishes = finishes(layers, style, unit_last=False)
+        self.own = None if knowledge_transfer else nn.ModuleList(make_convolution(encoder, a, b) for a, b in pairs)
         self.residual_linears = nn.ModuleList(linear(a, b) for a, b in pairs) if residual else None
-        self.residual_finishes = finishes(layers, dim, dropout, momentum, False) if residual else None
+        self.residual_finishes = finishes(layers, style, unit_last=False) if residual else None
 
     def forward(self, graph: MessageGraph, nodes: Tensor | slice, shared: nn.ModuleList | None) -> Tensor:
         """Encodes nodes (numbers [C] or a slice); `shared` holds the head's convolutions.
@@ -138,16 +139,13 @@ class TailEncoder(nn.Module):
             h = finish(convolution.on_itself(h), h if layer else None)
         if self.residual_linears is not None and self.residual_finishes is not None:
             d = x - smooth if self.pre_encoding else x
-            for layer, (weights, finish) in enumerate(
-                zip(self.residual_linears, self.residual_finishes, strict=True)
-            ):
+            for layer, (weights, finish) in enumerate(zip(self.residual_linears, self.residual_finishes, strict=True)):
                 d = finish(weights(d), d if layer else None)
             h = h + d
         return unit_rows(h)
 
     @torch.no_grad()
     def encode_all(self, graph: MessageGraph, shared: nn.ModuleList | None) -> Tensor:
-        """Encodes every node, in blocks of rows."""
-        block = max(1, BLOCK_ELEMENTS // self.finishes[0].norm.gamma.numel())
-        starts = range(0, graph.num_nodes, block)
-        return torch.cat([self(graph, slice(start, start + block), shared) for start in starts])
+        """Encodes every node."""
+        out: Tensor = self(graph, slice(None), shared)
+        return out

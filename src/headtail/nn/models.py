@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
-from headtail.nn.encoders import HeadEncoder, TailEncoder
+from headtail.nn.encoders import HeadEncoder, LayerStyle, TailEncoder
+from headtail.nn.norm import Statistics
 from headtail.nn.scorer import HadamardScorer
 from headtail.registry import Registry
 from headtail.sampling.sampler import Batch, GnnScope
@@ -29,6 +30,7 @@ class ModelShape:
     scorer_layers: int = 3
     dropout: float = 0.0
     norm_momentum: float = 0.1
+    norm_statistics: Statistics = "running"
     knowledge_transfer: bool = True
     residual: bool = True
     homophily: bool = True
@@ -63,14 +65,15 @@ class LinkModel(nn.Module, ABC):
 
     def _head(self) -> HeadEncoder:
         s = self.shape
-        return HeadEncoder(s.encoder, s.in_dim, s.dim, s.layers, s.dropout, s.norm_momentum)
+        return HeadEncoder(s.encoder, s.in_dim, s.layers, self._style())
 
     def _tail(self, knowledge_transfer: bool) -> TailEncoder:
         s = self.shape
-        return TailEncoder(
-            s.encoder, s.in_dim, s.dim, s.layers, s.dropout, s.norm_momentum,
-            knowledge_transfer=knowledge_transfer, residual=s.residual, pre_encoding=s.pre_encoding,
-        )  # fmt: skip
+        return TailEncoder(s.encoder, s.in_dim, s.layers, self._style(), knowledge_transfer, s.residual, s.pre_encoding)
+
+    def _style(self) -> LayerStyle:
+        s = self.shape
+        return LayerStyle(s.dim, s.dropout, s.norm_momentum, s.norm_statistics)
 
 
 MODELS: Registry[type[LinkModel]] = Registry("method")

@@ -1,38 +1,44 @@
 """GraphNorm over a batch's rows, with running statistics, and the steps that follow it in every layer."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 EPSILON = 1e-5
+Statistics = Literal["running", "graph"]
+
+
+def _moments(x: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the mean of every column and mean((x − αμ)²) = v + (1 − α)²μ², v being the variance."""
+    mean = x.mean(dim=0)
+    # torch.var_mean over rows is several times slower on CPU than these two passes.
+    variance = (x - mean).square_().mean(dim=0)
+    return mean, variance + (1 - alpha) ** 2 * mean**2
 
 
 class _GraphNorm(torch.autograd.Function):
     """y = (x − αμ) / sqrt(mean((x − αμ)²) + ε) · γ + β, as one affine map per column.
 
-    With the batch's mean μ and variance v, mean((x − αμ)²) = v + (1 − α)²μ², so forward is one reduction and
-    one multiply-add over x, and backward two reductions and one multiply-add.
+    Forward is the two moments and one multiply-add over x, backward two reductions and two multiply-adds.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
-        # Statistics in fp32: under autocast x may be bf16.
-        variance, mean = torch.var_mean(x.float(), dim=0, correction=0)
-        spread = variance + (1 - alpha) ** 2 * mean**2
+        mean, spread = _moments(x, alpha)
         scale = torch.rsqrt(spread + EPSILON)
         ctx.save_for_backward(x, alpha, gamma, mean, scale)
         ctx.mark_non_differentiable(mean, spread)
         slope = gamma * scale
-        return torch.addcmul((beta - alpha * mean * slope).to(x.dtype), x, slope.to(x.dtype)), mean, spread
+        return torch.addcmul((beta - alpha * mean * slope), x, slope), mean, spread
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
         x, alpha, gamma, mean, scale = ctx.saved_tensors
         n = x.shape[0]
         slope = gamma * scale
-        grad_beta = grad.sum(dim=0, dtype=torch.float32)
-        grad_dot_x = (grad * x).sum(dim=0, dtype=torch.float32)
+        grad_beta = grad.sum(dim=0)
+        grad_dot_x = (grad * x).sum(dim=0)
         centred = grad_dot_x - alpha * mean * grad_beta  # Σ grad · (x − αμ)
         grad_gamma = centred * scale
         grad_spread = -0.5 * gamma * scale**3 * centred
@@ -41,8 +47,8 @@ class _GraphNorm(torch.autograd.Function):
         # d variance / dx = 2 (x − μ) / n and d mean / dx = 1 / n
         per_x = 2 * grad_spread / n
         constant = grad_mean / n - per_x * mean
-        grad_x = torch.addcmul(constant.to(x.dtype), x, per_x.to(x.dtype))
-        grad_x.addcmul_(grad, slope.to(x.dtype))
+        grad_x = torch.addcmul(constant, x, per_x)
+        grad_x.addcmul_(grad, slope)
         return grad_x, grad_alpha, grad_gamma, grad_beta
 
 
@@ -51,15 +57,18 @@ class GraphNorm(nn.Module):
 
     Args:
         dim: number of columns.
-        momentum: weight of the newest batch in the running statistics used for evaluation.
+        momentum: weight of the newest batch in the running statistics.
+        statistics: what evaluation normalises with: "running" statistics of training batches, or those of the
+            rows it is given ("graph"), which are then all nodes. Sampled neighbourhoods spread wider than full
+            ones, so the running statistics of training do not quite fit evaluation.
     """
 
     running_mean: Tensor
     running_spread: Tensor
 
-    def __init__(self, dim: int, momentum: float = 0.1) -> None:
+    def __init__(self, dim: int, momentum: float = 0.1, statistics: Statistics = "running") -> None:
         super().__init__()
-        self.momentum = momentum
+        self.momentum, self.statistics = momentum, statistics
         self.alpha = nn.Parameter(torch.ones(dim))
         self.gamma = nn.Parameter(torch.ones(dim))
         self.beta = nn.Parameter(torch.zeros(dim))
@@ -68,9 +77,12 @@ class GraphNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
-            slope = self.gamma * torch.rsqrt(self.running_spread + EPSILON)
-            return torch.addcmul(self.beta - self.alpha * self.running_mean * slope, x, slope)
-        y, mean, spread = _GraphNorm.apply(x, self.alpha, self.gamma, self.beta)
+            mean, spread = self.running_mean, self.running_spread
+            if self.statistics == "graph":
+                mean, spread = _moments(x, self.alpha)
+            slope = self.gamma * torch.rsqrt(spread + EPSILON)
+            return torch.addcmul(self.beta - self.alpha * mean * slope, x, slope)
+        y, mean, spread = _GraphNorm.apply(x, self.alpha, self.gamma, self.beta)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum)
             self.running_spread.lerp_(spread, self.momentum)
@@ -82,7 +94,7 @@ class _UnitRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         length = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_(min=1e-12)
-        y = x / length
+        y: Tensor = x / length
         ctx.save_for_backward(y, length)
         return y
 
@@ -90,10 +102,11 @@ class _UnitRows(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         y, length = ctx.saved_tensors
         along = torch.linalg.vecdot(grad, y).unsqueeze(1)
-        return torch.addcmul(grad, y, along, value=-1).div_(length)
+        grad_x: Tensor = torch.addcmul(grad, y, along, value=-1).div_(length)
+        return grad_x
 
 
 def unit_rows(x: Tensor) -> Tensor:
     """Returns x with every row scaled to length 1."""
-    out: Tensor = _UnitRows.apply(x)
+    out: Tensor = _UnitRows.apply(x)  # type: ignore[no-untyped-call]
     return out

@@ -20,10 +20,8 @@ class HadamardScorer(nn.Module):
 
     def forward(self, u: Tensor, v: Tensor, pairs: Tensor) -> Tensor:
         """Returns logits [P] of pairs [2, P] of rows of u [R, r] and v [C, r]."""
-        return self._mlp(pair_product(u, v, pairs))
-
-    def _mlp(self, z: Tensor, skip: int = 0) -> Tensor:
-        for weights, norm in zip(self.hidden[skip:], self.norms[skip:], strict=True):
+        z = pair_product(u, v, pairs)
+        for weights, norm in zip(self.hidden, self.norms, strict=True):
             z = F.relu(norm(weights(z)), inplace=True)
             if self.dropout:
                 z = F.dropout(z, self.dropout, self.training)
@@ -53,7 +51,9 @@ class HadamardScorer(nn.Module):
     def _folded(self, layer: int) -> tuple[Tensor, Tensor]:
         """Returns weights and bias of a hidden layer with its batch norm's running statistics folded in."""
         norm, weights = self.norms[layer], self.hidden[layer]
-        assert isinstance(norm, nn.BatchNorm1d) and isinstance(weights, nn.Linear)
-        assert norm.running_var is not None and norm.running_mean is not None
+        assert isinstance(norm, nn.BatchNorm1d)
+        assert isinstance(weights, nn.Linear)
+        assert norm.running_var is not None
+        assert norm.running_mean is not None
         slope = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
         return weights.weight * slope[:, None], (weights.bias - norm.running_mean) * slope + norm.bias

@@ -17,7 +17,8 @@ class _Aggregate(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor | None, adjacency: CSR) -> Tensor:
         ctx.adjacency = adjacency.with_weight(weight)
         ctx.save_for_backward(x)
-        return ctx.adjacency.matmul(x)
+        out: Tensor = ctx.adjacency.matmul(x)
+        return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -32,7 +33,7 @@ class _Aggregate(torch.autograd.Function):
 
 def aggregate(adjacency: CSR, x: Tensor, weight: Tensor | None = None) -> Tensor:
     """Returns Σ_j w_ij x_j as [rows, d]; `weight` [entries] replaces the adjacency's own and gets a gradient."""
-    out: Tensor = _Aggregate.apply(x, adjacency.weight if weight is None else weight, adjacency)
+    out: Tensor = _Aggregate.apply(x, adjacency.weight if weight is None else weight, adjacency)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -61,7 +62,7 @@ class _PairProduct(torch.autograd.Function):
 
 def pair_product(u: Tensor, v: Tensor, pairs: Tensor) -> Tensor:
     """Returns u[pairs[0]] ⊙ v[pairs[1]] as [P, r] (the scorer's input, eq. 8)."""
-    out: Tensor = _PairProduct.apply(u, v, pairs[0], pairs[1])
+    out: Tensor = _PairProduct.apply(u, v, pairs[0], pairs[1])  # type: ignore[no-untyped-call]
     return out
 
 

@@ -37,9 +37,7 @@ def named_rows(blocks: Iterable[TopK], names: NodeNames) -> Iterator[pd.DataFram
 def check_suffix(path: Path) -> None:
     """Refuses a table file that is neither Parquet nor CSV, before any work is done."""
     if path.suffix.lower() not in SUFFIXES:
-        raise DataError(
-            f"cannot write {path}: tables are written as {' or '.join(SUFFIXES)}, name the file so."
-        )
+        raise DataError(f"cannot write {path}: tables are written as {' or '.join(SUFFIXES)}, name the file so.")
     if path.is_dir():
         raise DataError(f"cannot write {path}: it is a folder.")
 

@@ -115,9 +115,7 @@ def _keys(scores: Tensor, first: int) -> Tensor:
     are equal, so `topk`, which breaks ties as it likes, has none to break.
     """
     if torch.isnan(scores).any():
-        raise DataError(
-            "some scores are not numbers (NaN) and cannot be ranked; the method has probably diverged."
-        )
+        raise DataError("some scores are not numbers (NaN) and cannot be ranked; the method has probably diverged.")
     # Adding 0.0 turns −0.0 into 0.0: they are equal as scores but not as bits.
     bits = (scores.to(torch.float32) + 0.0).view(torch.int32)
     tails = torch.arange(first, first + scores.shape[1], device=scores.device)
@@ -145,9 +143,7 @@ def _check(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None) -> None
     if k < 1:
         raise DataError(f"k must be at least 1, not {k}.")
     if k > nodes - 1:
-        raise DataError(
-            f"k = {k} tails were asked for, but a head has only {nodes - 1} other nodes; lower k."
-        )
+        raise DataError(f"k = {k} tails were asked for, but a head has only {nodes - 1} other nodes; lower k.")
     if heads.dim() != 1:
         raise DataError(f"heads must be one-dimensional, not {list(heads.shape)}.")
     if heads.numel() and not 0 <= int(heads.min()) <= int(heads.max()) < nodes:
@@ -156,6 +152,4 @@ def _check(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None) -> None
             f"0 to {nodes - 1}."
         )
     if known is not None and (known.num_rows, known.num_cols) != (nodes, nodes):
-        raise DataError(
-            f"the known links are {known.num_rows} × {known.num_cols}, but the scorer has {nodes} nodes."
-        )
+        raise DataError(f"the known links are {known.num_rows} × {known.num_cols}, but the scorer has {nodes} nodes.")

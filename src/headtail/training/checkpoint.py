@@ -64,9 +64,7 @@ class CheckpointStore:
         """
         tensors, facts = read_tensors(self.path)
         if facts.get("fingerprint") != self.fingerprint:
-            raise RunError(
-                f"{self.path} was trained on another graph; give the graph of that run, or another --out."
-            )
+            raise RunError(f"{self.path} was trained on another graph; give the graph of that run, or another --out.")
         if facts.get("settings") != self.settings:
             raise RunError(
                 f"{self.path} was trained with other settings; resume with those in {self.folder / 'config.yaml'}."

@@ -15,8 +15,6 @@ class ProgressBar(Observer):
     def __init__(self, console: Console) -> None:
         self.console = console
         self.metric = ""
-        self.valid = "–"
-        self.speed = "–"
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(bar_width=24),
@@ -47,8 +45,9 @@ class ProgressBar(Observer):
         speed = f"{record['links_per_second']:,.0f}"
         value = record.get(f"valid_{self.metric}")
         valid = "" if value is None else f"{self.metric} {100 * value:.2f}"
-        fields = {"loss": f"{record['loss']:.4f}", "speed": speed}
-        self.bar.update(self.task, completed=record["epoch"], **fields, **({"valid": valid} if valid else {}))
+        self.bar.update(self.task, completed=record["epoch"], loss=f"{record['loss']:.4f}", speed=speed)
+        if valid:
+            self.bar.update(self.task, valid=valid)
         if not self.console.is_terminal:
             self.console.print(
                 f"epoch {record['epoch']}/{self.epochs}  loss {record['loss']:.4f}  valid {valid or '–'}  {speed} links/s"

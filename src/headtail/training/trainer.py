@@ -39,9 +39,7 @@ def resolve_device(name: str) -> torch.device:
     except RuntimeError as error:
         raise ConfigError(f"unknown device {name!r}; use cpu, cuda or auto.") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(
-            "device 'cuda' was asked for, but PyTorch sees no GPU here; use --device cpu or auto."
-        )
+        raise ConfigError("device 'cuda' was asked for, but PyTorch sees no GPU here; use --device cpu or auto.")
     return device
 
 
@@ -73,6 +71,7 @@ class GnnMethod(Method):
             scorer_layers=m.scorer_layers,
             dropout=m.dropout,
             norm_momentum=m.norm_momentum,
+            norm_statistics=m.norm_statistics,
             knowledge_transfer=m.knowledge_transfer,
             residual=m.residual,
             homophily=m.homophily,
@@ -191,7 +190,8 @@ class GnnMethod(Method):
         view = self.task.train_view
         reverse = self.config.model.reverse
         supervision = (view.in_rows if reverse else view.out_rows).to(self.device)
-        fanout = Fanout(*(None if n == "all" else n for n in (s.fanout_output, s.fanout_inner)), s.blocked)  # type: ignore[arg-type]
+        output, inner = (None if count == "all" else count for count in (s.fanout_output, s.fanout_inner))
+        fanout = Fanout(output, inner, s.blocked)
         return BatchSampler(
             graph=graph,
             batches=BATCHES[s.batches](supervision, s.links_per_batch),

@@ -1,0 +1,42 @@
+"""The command line; `main` turns every problem into a sentence and an exit code."""
+
+import sys
+import traceback
+
+import typer
+
+from headtail.cli.app import app
+from headtail.cli.output import print_json, say
+from headtail.errors import HeadtailError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command.
+
+    Returns:
+        The exit code: 0 done, 1 a defect of ours, 2 something for the user to mend, 130 interrupted.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        # Not standalone: typer then hands over its errors instead of drawing a box around them.
+        return app(arguments, prog_name="headtail", standalone_mode=False) or 0
+    except HeadtailError as error:
+        return _failed(arguments, error, str(error), 2)
+    except typer.TyperException as error:
+        # Asking for nothing prints the help, which is all there is to say.
+        sentence = " ".join(error.format_message().split())
+        return _failed(arguments, error, sentence, error.exit_code) if sentence else error.exit_code
+    except typer.Abort:
+        return 130
+    except Exception as error:
+        reason = f"internal error ({type(error).__name__}: {error}); run again with --debug for the traceback"
+        return _failed(arguments, error, reason, 1)
+
+
+def _failed(arguments: list[str], error: Exception, sentence: str, code: int) -> int:
+    if "--debug" in arguments:
+        traceback.print_exception(error)
+    say(f"error: {sentence}")
+    if "--json" in arguments:
+        print_json({"error": sentence})
+    return code

@@ -1,0 +1,104 @@
+"""`headtail data split`: holds links out and writes everything as one npz."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headtail.cli.options import Data, Json, Options
+from headtail.cli.output import print_json, say
+from headtail.config import SECTIONS, Config, make_config
+from headtail.errors import DataError
+
+if TYPE_CHECKING:
+    from headtail.graph.audit import LeakAudit
+    from headtail.graph.graph import Graph
+    from headtail.graph.split import Split
+
+SPLIT_SETTINGS = (*SECTIONS["split"].model_fields, "metric", "eval_negatives", "seed")
+
+
+def data_split(
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="npz file to write")],
+    source: Options,
+    settings: Options,
+    as_json: Json = False,
+) -> None:
+    """Split the links of a graph once, so that every later run is judged on the same ones.
+
+    The npz holds the training, validation and test links, the negatives they are ranked against, features and
+    node names, as plain arrays; train on it as on any other file.
+
+    Example:
+        headtail data split links.csv --time-column year --split time --out links.npz
+        headtail train links.npz --out runs/first
+    """
+    from headtail import load
+    from headtail.datasets.npz import write_npz
+    from headtail.datasets.raw import RawGraph, RawSplit
+
+    if out.suffix.lower() != ".npz":
+        raise DataError(f"cannot write {out}: a split is written as .npz, name the file so.")
+    config = make_config("paper", None, settings)
+    graph = load(data, **source)
+    split, metric, leaks = split_graph(graph, config)
+    say(f"{graph.cleaning}.")
+    say(f"{leaks}.")
+    valid, test = split.valid, split.test
+    assert valid.negatives is not None
+    assert test.negatives is not None
+    raw = RawGraph(
+        source=graph.source,
+        num_nodes=graph.num_nodes,
+        links=split.train.numpy(),
+        directed=graph.directed,
+        names=graph.names.index,
+        times=None if split.train_times is None else split.train_times.numpy(),
+        features=None if graph.features is None else graph.features.numpy(),
+        split=RawSplit(
+            valid.positives.numpy(), test.positives.numpy(), valid.negatives.numpy(), test.negatives.numpy()
+        ),
+        metric=metric,
+    )
+    write_npz(raw, out)
+    if as_json:
+        print_json({"file": str(out), **split_facts(split, metric, leaks)})
+    else:
+        sizes = ", ".join(f"{size:,} {part}" for part, size in split_sizes(split).items())
+        print(f"{out}: {sizes} links ({split.strategy} split, {metric}). Next:\n  headtail train {out} --out RUN")
+
+
+def split_graph(graph: "Graph", config: Config) -> "tuple[Split, str, LeakAudit]":
+    """Returns a split with negatives, the metric they are for, and the proof that it does not leak."""
+    from headtail.graph.audit import audit, clean_split
+    from headtail.graph.message import add_self_loops
+    from headtail.graph.split import make_split, with_negatives
+    from headtail.graph.view import GraphView
+
+    metric = config.evaluation.metric
+    if metric == "auto":
+        metric = graph.metric or "mrr"
+    seed, nodes, directed = config.training.seed, graph.num_nodes, graph.directed
+    drops = (config.split.drop_leaks, config.split.drop_reversed)
+    split, dropped = clean_split(make_split(graph, config.split, seed), nodes, directed, *drops, False)
+    split = with_negatives(split, graph, metric, config.evaluation.eval_negatives, seed)
+    view = GraphView(nodes, directed, split.train)
+    return split, metric, audit(split, view.out_rows, add_self_loops(view), nodes, directed, dropped)
+
+
+def split_sizes(split: "Split") -> dict[str, int]:
+    """Returns the links of each part."""
+    parts = {"train": split.train, "valid": split.valid.positives, "test": split.test.positives}
+    return {name: links.shape[1] for name, links in parts.items()}
+
+
+def split_facts(split: "Split", metric: str, leaks: "LeakAudit") -> dict[str, object]:
+    """Returns what is to be known of a split."""
+    return {
+        "strategy": split.strategy,
+        **split_sizes(split),
+        "metric": metric,
+        "reversed_links": leaks.reversed_links,
+        "dropped": leaks.dropped,
+    }

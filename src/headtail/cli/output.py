@@ -1,0 +1,62 @@
+"""How commands speak: results on stdout, as tables or as one JSON object; everything else on stderr."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def say(message: str) -> None:
+    """Tells the user something that is not the result."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def print_json(result: Mapping[str, object]) -> None:
+    """Prints the one JSON object of a command."""
+    print(json.dumps(result, indent=2, ensure_ascii=False))
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None, numbers: Iterable[int] = ()
+) -> None:
+    """Prints a table; the columns at the positions `numbers` are flushed right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_header=any(columns))
+    right = set(numbers)
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="right" if position in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))  # Text: a name may look like markup
+    Console().print(table)
+
+
+def print_frame(frame: "pd.DataFrame", title: str | None = None, most: int = 0) -> None:
+    """Prints the rows of a frame, at most `most` of them if that is given."""
+    shown = frame.head(most) if most else frame
+    numbers = [i for i, name in enumerate(frame.columns) if name in ("score", "rank")]
+    rows = (
+        [f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row] for row in shown.itertuples(index=False)
+    )
+    print_table(list(frame.columns), rows, title, numbers)
+    if len(shown) < len(frame):
+        print(f"… and {len(frame) - len(shown):,} more rows; write all of them with --out FILE.csv")
+
+
+def print_result(result: Mapping[str, Any]) -> None:
+    """Prints the metrics and the work per epoch of an evaluation."""
+    metrics = [(name, f"{100 * value:.2f}") for name, value in result.items() if is_metric(name)]
+    print_table([f"{result['split']} metric", "%"], metrics, numbers=[1])
+    work = [(name.replace("_", " "), f"{count:,}") for name, count in result["per_epoch"].items()]
+    print_table(["work per epoch", "count"], work, numbers=[1])
+
+
+def is_metric(name: str) -> bool:
+    """Whether an entry of an evaluation is a metric."""
+    return name == "mrr" or name.startswith("hits@")

@@ -1,0 +1,67 @@
+"""`headtail predict`: scores of the pairs in a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headtail.cli.options import Device, Json, Run
+from headtail.cli.output import print_frame, print_json, say
+from headtail.errors import DataError
+
+if TYPE_CHECKING:
+    from headtail import LinkPredictor
+
+ROWS_SHOWN = 20
+
+
+def predict(
+    run: Run,
+    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="pairs of node names as .csv, .tsv, .txt or .parquet")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="write the scores to .csv or .parquet")] = None,
+    source_column: Annotated[str | None, typer.Option(metavar="NAME", help="column of the heads")] = None,
+    target_column: Annotated[str | None, typer.Option(metavar="NAME", help="column of the tails")] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Score pairs of nodes: the higher, the likelier the link.
+
+    The answer has the columns head, tail and score, in the order of the file. Scores are logits: they rank
+    links, and are no probabilities.
+
+    Example:
+        headtail predict runs/first pairs.csv
+        headtail predict runs/first pairs.csv --out scores.parquet
+    """
+    import pandas as pd
+
+    from headtail import LinkPredictor
+    from headtail.datasets.edges import LinkColumns, read_links
+    from headtail.datasets.tables import open_table
+    from headtail.serving.tables import check_suffix, write_table
+
+    if out is not None:
+        check_suffix(out)
+    asked = read_links(pairs, LinkColumns(source_column, target_column))
+    predictor = LinkPredictor.load(run, device)
+    _warn_of_lost_pair(pairs, open_table(pairs).columns[:2], predictor)
+    scores = predictor.predict(pd.DataFrame({"head": asked.heads, "tail": asked.tails}))
+    if out is not None:
+        write_table([scores], out)
+        say(f"wrote {len(scores):,} scores to {out}")
+    if as_json:
+        where = {"file": str(out)} if out else {"scores": scores.to_dict("records")}
+        print_json({"run": str(run), "rows": len(scores), **where})
+    elif out is None:
+        print_frame(scores, most=ROWS_SHOWN)
+
+
+def _warn_of_lost_pair(file: Path, header: list[str], predictor: "LinkPredictor") -> None:
+    """Says so where a file without a header lost its first pair to one."""
+    try:
+        predictor.task.graph.names.find(header)
+    except DataError:
+        return
+    # Columns without a header are called 1, 2, …, which may be nodes too; nothing is lost then.
+    if header != ["1", "2"]:
+        say(f"{file}: line 1 ({', '.join(header)}) was read as the header, but both are nodes; add one to score them.")

@@ -1,0 +1,100 @@
+"""`headtail recommend`: the likeliest new links of some nodes, or of all."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headtail.cli.options import Device, Json, Run
+from headtail.cli.output import print_frame, print_json, say
+from headtail.errors import DataError, HeadtailError
+
+
+def recommend(
+    run: Run,
+    heads: Annotated[str | None, typer.Option(metavar="A,B,C", help="node names; all nodes by default")] = None,
+    heads_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="text file with a node name per line, instead of --heads")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", metavar="int", help="links per head")] = 10,
+    include_known: Annotated[
+        bool, typer.Option("--include-known", metavar="", help="also answer with links the data already has")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="write the links to .parquet or .csv")] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Find the k likeliest new links of each head, exactly, among all nodes.
+
+    The answer has the columns head, tail, score and rank. All nodes are answered for in little memory, block
+    by block, into the file of --out.
+
+    Example:
+        headtail recommend runs/debian --heads firefox-esr,vim -k 5
+        headtail recommend runs/debian --out links.parquet
+    """
+    import pandas as pd
+
+    from headtail import LinkPredictor
+    from headtail.serving.tables import check_suffix, write_table
+
+    names = _names(heads, heads_file)
+    if out is not None:
+        check_suffix(out)
+    elif names is None:
+        raise HeadtailError("answers for all nodes go to a file: add --out FILE.parquet, or choose --heads.")
+    predictor = LinkPredictor.load(run, device)
+    start = time.perf_counter()
+    count = predictor.task.graph.num_nodes if names is None else len(names)
+    with _progress(count) as advance:
+        blocks = predictor.recommend_blocks(names, k, include_known, advance)
+        if out is None:
+            links = pd.concat(list(blocks), ignore_index=True)
+            rows = len(links)
+        else:
+            rows = write_table(blocks, out)
+    seconds = time.perf_counter() - start
+    target = "" if out is None else f" to {out}"
+    say(f"{rows:,} links for {count:,} heads in {seconds:.1f} s{target}")
+    if as_json:
+        where = {"file": str(out)} if out else {"links": links.to_dict("records")}
+        print_json({"run": str(run), "heads": count, "rows": rows, "seconds": seconds, **where})
+    elif out is None:
+        print_frame(links)
+
+
+def _names(heads: str | None, file: Path | None) -> list[str | int] | None:
+    """Returns the names asked for; None means all nodes."""
+    if heads is not None and file is not None:
+        raise HeadtailError("give --heads or --heads-file, not both.")
+    if file is not None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise DataError(f"cannot read {file}: {reason}; it should hold a node name per line.") from error
+        found = text.splitlines()
+    elif heads is not None:
+        found = heads.split(",")
+    else:
+        return None
+    names: list[str | int] = [name.strip() for name in found if name.strip()]
+    if not names:
+        raise DataError(f"{file or '--heads'} names no node.")
+    return names
+
+
+@contextmanager
+def _progress(heads: int) -> Iterator[Callable[[int], None]]:
+    """Shows a bar of heads answered on a terminal; yields what to call with those just finished."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("heads"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("heads", total=heads)
+        yield lambda finished: bar.advance(task, finished)

@@ -1,0 +1,106 @@
+"""`headtail train`: from links to a run folder."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from headtail.cli.options import Data, Json, Options
+from headtail.cli.output import print_json, print_result, say
+from headtail.config import DEFAULT_PRESET
+
+INTERRUPTED = 130
+
+
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="RUN", help="folder to write the run to")],
+    source: Options,
+    settings: Options,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="fast (minutes on two cores; default) or paper (as published)"),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML of settings; overrides the preset, flags override it")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar="", help="go on after the last finished epoch of RUN")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", metavar="", help="replace the run in RUN")] = False,
+    as_json: Json = False,
+) -> int:
+    """Learn which links a graph is missing, and save the model as a run folder.
+
+    Settings come from the preset, then the YAML file, then the flags. The best epoch on the validation links
+    is kept; Ctrl-C keeps the best so far.
+
+    Example:
+        headtail train links.csv --out runs/first
+        headtail train cites.parquet --features x.npy --epochs 25 --out runs/cites
+        headtail train debian --out runs/debian --resume
+    """
+    from headtail import LinkPredictor, load
+    from headtail.predictor import CONFIG_FILE, check_folder
+    from headtail.training.trainer import resolve_device
+
+    check_folder(out, resume, overwrite)
+    if resume and preset is None and config is None and (out / CONFIG_FILE).is_file():
+        # A resumed run goes on with its own settings; that file names all of them, so no preset shines through.
+        preset, config = "paper", out / CONFIG_FILE
+    predictor = LinkPredictor(preset or DEFAULT_PRESET, config, **settings)
+    resolve_device(predictor.config.training.device)  # a wrong one is told before the data is read
+    graph = load(data, **source)
+    try:
+        with _nothing_half_written(out):
+            predictor.fit(graph, out, resume=resume, overwrite=overwrite, say=say)
+    except KeyboardInterrupt as interrupt:
+        say(str(interrupt) or "interrupted.")
+        return INTERRUPTED
+    result = predictor.result or predictor.evaluate()
+    if not predictor.finished:
+        say(
+            f"training was interrupted after epoch {result['epochs']}; the best model so far "
+            f"(epoch {result['best_epoch']}) is saved. Go on with: "
+            f"headtail train {quote(data)} --out {quote(str(out))} --resume"
+        )
+    if as_json:
+        print_json({"run": str(out), "finished": predictor.finished, **result})
+    else:
+        print_result(result)
+        _print_next(out, str(graph.names.array()[0]), min(10, graph.num_nodes - 1), result)
+    return 0 if predictor.finished else INTERRUPTED
+
+
+def _print_next(out: Path, name: str, k: int, result: Options) -> None:
+    """Says where the run is and what to do with it, in commands that can be pasted."""
+    run = quote(str(out))
+    print(
+        f"The run is in {out}: best epoch {result['best_epoch']} of {result['epochs']}, "
+        f"{result['train_seconds']:.1f} s of training. Next:\n"
+        f"  headtail recommend {run} --heads {quote(name)} -k {k}\n"
+        f"  headtail recommend {run} --out links.parquet\n"
+        f"  headtail predict {run} pairs.csv"
+    )
+
+
+@contextmanager
+def _nothing_half_written(folder: Path) -> Iterator[None]:
+    """Takes away what a failing command wrote, unless a finished epoch is there to resume from."""
+    from headtail.training.checkpoint import CHECKPOINT_FILE
+
+    before = set(folder.iterdir()) if folder.is_dir() else None
+    try:
+        yield
+    except BaseException:
+        if not (folder / CHECKPOINT_FILE).exists():
+            if before is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                for path in set(folder.iterdir()) - before:
+                    path.unlink()
+        raise

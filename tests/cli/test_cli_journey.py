@@ -1,0 +1,176 @@
+"""From a CSV with text ids to ranked links, command by command."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_case import SMALL, Cli, community_links, write_links
+
+COUNTERS = {"gnn_node_encodings", "blocked_node_encodings", "mlp_node_encodings", "pairs_scored"}
+
+
+def test_train_tells_what_it_found_and_where_the_run_is(cli: Cli, links_csv: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    answer = cli("train", links_csv, "--out", out, *SMALL)
+    assert answer.code == 0
+    assert "dropped 2 self-loops and 1 duplicate links." in answer.err
+    assert "leak audit passed: none of 60 held-out links" in answer.err
+    assert "epoch 2/2" in answer.err
+    assert "mrr" in answer.out
+    assert "gnn node encodings" in answer.out
+    assert f"headtail recommend {out} --heads p00" in answer.out
+    assert {path.name for path in out.iterdir()} >= {"config.yaml", "model.safetensors", "metrics.jsonl", "README.md"}
+
+
+def test_train_as_json_agrees_with_evaluate(cli: Cli, links_csv: Path, tmp_path: Path) -> None:
+    trained = cli("train", links_csv, "--out", tmp_path / "run", *SMALL, "--json").json
+    assert trained["finished"] is True
+    assert trained["run"] == str(tmp_path / "run")
+    evaluated = cli("evaluate", tmp_path / "run", "--device", "cpu", "--json").json
+    for key in ("split", "metric", "mrr", "hits@10", "best_epoch", "epochs", "per_epoch"):
+        assert evaluated[key] == trained[key], key
+    assert set(evaluated["per_epoch"]) == COUNTERS
+    assert evaluated["per_epoch"]["pairs_scored"] == 340 * 3  # two negatives beside each training link
+
+
+def test_evaluate_either_split(cli: Cli, run_folder: Path) -> None:
+    best = max(
+        json.loads(line)["valid_mrr"]
+        for line in (run_folder / "metrics.jsonl").read_text().splitlines()
+        if "valid_mrr" in line
+    )
+    assert cli("evaluate", run_folder, "--split", "valid", "--json").json["mrr"] == pytest.approx(best)
+    assert "test metric" in cli("evaluate", run_folder).out
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_predict_keeps_the_order_of_the_file(cli: Cli, run_folder: Path, tmp_path: Path, suffix: str) -> None:
+    pairs = [("p59", "p00"), ("p00", "p01"), ("p30", "p31"), ("p00", "p01")]
+    asked = write_links(tmp_path / "pairs.csv", pairs)
+    printed = cli("predict", run_folder, asked, "--json").json["scores"]
+    assert [(row["head"], row["tail"]) for row in printed] == pairs
+    assert printed[1]["score"] == printed[3]["score"]
+    assert len({row["score"] for row in printed}) == 3
+    out = tmp_path / f"scores.{suffix}"
+    assert cli("predict", run_folder, asked, "--out", out, "--json").json == {
+        "run": str(run_folder),
+        "rows": 4,
+        "file": str(out),
+    }
+    table = pd.read_csv(out) if suffix == "csv" else pd.read_parquet(out)
+    assert list(table.columns) == ["head", "tail", "score"]
+    assert np.allclose(table["score"], [row["score"] for row in printed])
+
+
+def test_predict_shows_the_first_rows(cli: Cli, run_folder: Path, tmp_path: Path) -> None:
+    asked = write_links(tmp_path / "pairs.csv", community_links()[:30])
+    answer = cli("predict", run_folder, asked)
+    assert answer.code == 0
+    assert answer.out.count("p00") >= 1
+    assert "and 10 more rows" in answer.out
+
+
+def test_predict_warns_of_a_pair_read_as_header(cli: Cli, run_folder: Path, tmp_path: Path) -> None:
+    asked = write_links(tmp_path / "pairs.csv", [("p00", "p01")], header="p02,p03")
+    answer = cli("predict", run_folder, asked, "--json")
+    assert answer.json["rows"] == 1
+    assert "line 1 (p02, p03) was read as the header" in answer.err
+    fine = cli("predict", run_folder, write_links(tmp_path / "fine.csv", [("p00", "p01")]))
+    assert "header" not in fine.err
+
+
+def test_recommend_answers_with_new_links_only(cli: Cli, run_folder: Path) -> None:
+    rows = cli("recommend", run_folder, "--heads", "p33, p00", "-k", "4", "--json").json["links"]
+    assert [(row["head"], row["rank"]) for row in rows] == [(h, r) for h in ("p33", "p00") for r in (1, 2, 3, 4)]
+    pairs = {(row["head"], row["tail"]) for row in rows}
+    assert not pairs & set(community_links())
+    assert all(head != tail for head, tail in pairs)
+    assert "p33" in cli("recommend", run_folder, "--heads", "p33").out
+
+
+def test_recommend_with_known_links(cli: Cli, run_folder: Path) -> None:
+    rows = cli("recommend", run_folder, "--heads", "p00", "-k", "59", "--include-known", "--json").json["links"]
+    assert len(rows) == 59
+    new = cli("recommend", run_folder, "--heads", "p00", "-k", "59", "--json").json["links"]
+    known = sum(head == "p00" for head, _ in community_links())
+    assert len(new) == 59 - known
+
+
+def test_recommend_all_nodes_into_a_file(cli: Cli, run_folder: Path, tmp_path: Path) -> None:
+    answer = cli("recommend", run_folder, "-k", "3", "--out", tmp_path / "new" / "links.parquet", "--json")
+    assert (answer.json["heads"], answer.json["rows"]) == (60, 180)
+    assert "180 links for 60 heads" in answer.err
+    table = pd.read_parquet(tmp_path / "new" / "links.parquet")
+    assert table["head"].nunique() == 60
+    names = tmp_path / "heads.txt"
+    names.write_text("p07\n\np41\n")
+    cli("recommend", run_folder, "-k", "3", "--heads-file", names, "--out", tmp_path / "some.csv")
+    some = pd.read_csv(tmp_path / "some.csv")
+    expected = table[table["head"].isin(["p07", "p41"])]
+    assert some["tail"].tolist() == expected["tail"].tolist()
+
+
+def test_data_info_counts(cli: Cli, links_csv: Path) -> None:
+    facts = cli("data", "info", links_csv, "--json").json
+    degrees = pd.Series([head for head, _ in community_links()]).value_counts()
+    assert (facts["nodes"], facts["links"], facts["directed"]) == (60, 400, True)
+    assert (facts["dropped_self_loops"], facts["dropped_duplicates"]) == (2, 1)
+    assert facts["links_from_a_node"]["max"] == degrees.max()
+    assert facts["links_from_a_node"]["of_node"] in set(degrees[degrees == degrees.max()].index)
+    assert facts["isolated_nodes"] == 0
+    assert (facts["feature_columns"], facts["times"]) == (0, None)
+    assert [facts["split"][part] for part in ("strategy", "train", "valid", "test")] == ["random", 340, 20, 40]
+    text = cli("data", "info", links_csv, "--undirected").out
+    assert "links of a node" in text
+    assert "p00, p01, p02" in text
+
+
+def test_data_info_sees_isolated_nodes_times_and_features(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("a,b,year\nx,y,2001\ny,z,2003\nz,x,2002\n")
+    (tmp_path / "n.csv").write_text("id,about\nx,red\ny,green\nz,blue\nlonely,red green\n")
+    options = ("--time-column", "year", "--nodes", tmp_path / "n.csv", "--text", "about")
+    facts = cli("data", "info", tmp_path / "l.csv", *options, "--json").json
+    assert (facts["nodes"], facts["isolated_nodes"], facts["times"]) == (4, 1, [2001, 2003])
+    assert facts["feature_columns"] > 0
+    assert facts["split"]["strategy"] == "time"
+
+
+def test_data_info_says_why_a_graph_cannot_be_split(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("a,b\nx,y\n")
+    answer = cli("data", "info", tmp_path / "l.csv", "--json")
+    assert answer.code == 0
+    assert "has 1 links" in answer.json["split"]["problem"]
+
+
+def test_data_list(cli: Cli) -> None:
+    named = {entry["name"] for entry in cli("data", "list", "--json").json["datasets"]}
+    assert {"debian", "planted"} <= named
+    assert "planted" in cli("data", "list").out
+
+
+def test_train_on_a_split_by_name(cli: Cli, links_csv: Path, tmp_path: Path) -> None:
+    file = tmp_path / "split.npz"
+    options = ("--valid-share", "0.1", "--metric", "hits@20", "--eval-negatives", "1", "--seed", "3")
+    made = cli("data", "split", links_csv, "--out", file, *options, "--json").json
+    assert made == {
+        "file": str(file),
+        "strategy": "random",
+        "train": 320,
+        "valid": 40,
+        "test": 40,
+        "metric": "hits@20",
+        "reversed_links": made["reversed_links"],
+        "dropped": 0,
+    }
+    with np.load(file, allow_pickle=False) as arrays:
+        assert arrays["test_neg"].shape == (2, 1000)
+        names = arrays["names"]
+        links = np.concatenate([arrays[part] for part in ("train", "valid", "test")], axis=1)
+    assert {(str(head), str(tail)) for head, tail in names[links].T} == set(community_links())
+    trained = cli("train", file, "--out", tmp_path / "run", *SMALL, "--json").json
+    assert trained["metric"] == "hits@20"
+    rows = cli("recommend", tmp_path / "run", "--heads", "p05", "-k", "2", "--json").json["links"]
+    assert rows[0]["head"] == "p05"
+    assert rows[0]["tail"].startswith("p")

@@ -1,0 +1,73 @@
+"""Gathers and sums over sparse rows: values against dense matrices, gradients by finite differences."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+from headtail.graph.csr import CSR
+from headtail.graph.view import GraphView
+from headtail.nn.sparse import aggregate, pair_product, row_softmax, sum_by
+from random_graphs import dense, random_view, views
+
+
+def block() -> CSR:
+    """A rectangular block with an empty row, a place listed twice and columns that nothing reads."""
+    return CSR(torch.tensor([0, 3, 3, 5]), torch.tensor([0, 2, 2, 1, 0]), 4)
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+@given(views())
+def test_aggregate_equals_the_dense_product(view: GraphView) -> None:
+    csr = view.out_rows
+    csr = csr.with_weight(torch.linspace(-1, 1, csr.col.numel()))
+    x = numbers(view.num_nodes, 3).detach()
+    np.testing.assert_allclose(aggregate(csr, x).numpy(), dense(csr) @ x.numpy(), atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [block, lambda: random_view(8, 15).neighbours], ids=["block", "graph"])
+def test_gradients_of_aggregate(make: object) -> None:
+    csr = make()  # type: ignore[operator]
+    x, weight = numbers(csr.num_cols, 3), numbers(csr.col.numel(), seed=1)
+    assert torch.autograd.gradcheck(lambda a, w: aggregate(csr, a, w), (x, weight))
+    assert torch.autograd.gradcheck(lambda a: aggregate(csr.with_weight(weight.detach()), a), (x,))
+    assert torch.autograd.gradcheck(lambda a: aggregate(csr, a), (x,))
+
+
+def test_row_softmax_sums_to_one_in_every_row_and_survives_large_logits() -> None:
+    csr = random_view(8, 20).out_rows
+    logits = 1e4 * numbers(csr.col.numel()).detach()
+    soft = row_softmax(csr, logits)
+    for row in range(csr.num_rows):
+        mine = csr.row == row
+        torch.testing.assert_close(soft[mine], torch.softmax(logits[mine], dim=0))
+
+
+@pytest.mark.parametrize("make", [block, lambda: random_view(8, 15).neighbours], ids=["block", "graph"])
+def test_gradient_of_row_softmax(make: object) -> None:
+    csr = make()  # type: ignore[operator]
+    assert torch.autograd.gradcheck(lambda a: row_softmax(csr, a), (numbers(csr.col.numel()),))
+
+
+def test_pair_product_and_its_gradients() -> None:
+    u, v = numbers(4, 3), numbers(6, 3, seed=1)
+    pairs = torch.tensor([[0, 3, 3, 0, 2], [5, 5, 1, 5, 0]])  # rows used twice, rows never used
+    assert torch.equal(pair_product(u, v, pairs), u[pairs[0]] * v[pairs[1]])
+    assert torch.autograd.gradcheck(lambda a, b: pair_product(a, b, pairs), (u, v))
+
+
+def test_pair_product_of_a_table_with_itself() -> None:
+    u = numbers(4, 3)
+    pairs = torch.tensor([[0, 3, 2], [0, 1, 3]])
+    assert torch.autograd.gradcheck(lambda a: pair_product(a, a, pairs), (u,))
+
+
+def test_sum_by_adds_the_values_of_each_index(device: torch.device) -> None:
+    index, values = torch.tensor([2, 0, 2, 5]), numbers(4, 3).detach()
+    wanted = torch.zeros(6, 3, dtype=torch.float64).index_add(0, index, values)
+    torch.testing.assert_close(sum_by(index.to(device), values.to(device), 6).cpu(), wanted)
