@@ -22,7 +22,7 @@ def model_card(task: LinkTask, config: Config, result: Record, finished: bool) -
 - {str(graph.cleaning).capitalize()}.
 - {str(task.leaks).capitalize()}.
 - Method: {m.method}, encoder {m.encoder}, {m.layers} layers of {m.hidden}, seed {t.seed}.
-- Training: {result["epochs"]} of {t.epochs} epochs, the best is {result["best_epoch"]}; {result["train_seconds"]:.1f} s.
+- Training: {result["epochs"]} of {t.epochs} epochs, best {result["best_epoch"]}; {result["train_seconds"]:.1f} s.
 - Evidence at test time: {config.evaluation.test_graph} links.
 - Work per epoch: {per_epoch}.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from headtail.errors import ConfigError, did_you_mean
 
@@ -20,6 +20,13 @@ class Section(BaseModel):
     """Base of all sections: immutable, strict about types, no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def at_least(least: int, value: int | str) -> int | str:
+    """Bounds a setting that is a number or a word."""
+    if isinstance(value, int) and value < least:
+        raise ValueError(f"must be at least {least}")
+    return value
 
 
 class ModelConfig(Section):
@@ -53,6 +60,11 @@ class GraphConfig(Section):
         description="columns of structural features made from the training links; auto: 128 if there are no others",
     )
 
+    @field_validator("structure")
+    @classmethod
+    def _not_negative(cls, value: int | str) -> int | str:
+        return at_least(0, value)
+
 
 class SamplingConfig(Section):
     """What a batch is."""
@@ -62,16 +74,23 @@ class SamplingConfig(Section):
     neighbours: str = Field("bns", description="neighbour sampler: bns, uniform or full")
     fanout_output: int | Literal["all"] = Field(7, description="neighbours kept at the output layer (s̃₀)")
     fanout_inner: int | Literal["all"] = Field(2, description="neighbours kept at inner layers (s̃₁)")
-    blocked: float = Field(0.5, ge=0, lt=1, description="share of blocked neighbours (δ, bns only)")
+    blocked: float = Field(0.5, gt=0, lt=1, description="share of blocked neighbours (δ, bns only)")
     negatives: str = Field("auto", description="uniform or tail; auto: tail for mrr, uniform for hits@K")
     negatives_per_positive: int = Field(1, ge=1, description="negatives drawn for every training link")
+
+    @field_validator("fanout_output", "fanout_inner")
+    @classmethod
+    def _positive(cls, value: int | str) -> int | str:
+        return at_least(1, value)
 
 
 class TrainingConfig(Section):
     """How it is learned."""
 
     epochs: int = Field(50, ge=1, description="passes over the training links (T)")
-    learning_rate: float = Field(0.005, gt=0, description="of Adam, decays to 0 along a cosine (η)")
+    learning_rate: float = Field(
+        0.005, gt=0, allow_inf_nan=False, description="of Adam, decays to 0 along a cosine (η)"
+    )
     weight_decay: float = Field(0.0, ge=0, description="λ of the λ/2·‖W‖² penalty")
     objective: str = Field(
         "auto",
@@ -136,11 +155,12 @@ PRESETS: dict[str, dict[str, Value]] = {
     "paper": {},
     # Good accuracy in minutes on two CPU cores.
     "fast": {
-        "hidden": 64,
+        "hidden": 96,
         "layers": 2,
         "scorer_layers": 2,
-        "links_per_batch": 8192,
-        "epochs": 20,
+        "structure": 128,
+        "links_per_batch": 4096,
+        "epochs": 8,
         "learning_rate": 0.01,
         "negatives_per_positive": 2,
     },
@@ -166,8 +186,18 @@ def make_config(
     for key, value in merged.items():
         if key not in SECTION_OF:
             raise ConfigError(f"unknown setting {key!r}; {did_you_mean(key, SECTION_OF)}")
-        tree[SECTION_OF[key]][key] = value
+        tree[SECTION_OF[key]][key] = _number(key, value)
     return _validated(tree)
+
+
+def _number(setting: str, value: object) -> object:
+    """Reads a float that YAML takes for text: 1e-3 is a number to everyone but YAML 1.1."""
+    if isinstance(value, str) and SECTIONS[SECTION_OF[setting]].model_fields[setting].annotation is float:
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
 
 
 def load_config(file: Path) -> Config:
@@ -190,11 +220,11 @@ def _read_yaml(file: Path) -> dict[str, object]:
         raise ConfigError(f"{file} must map setting names to values, for example 'epochs: 25'.")
     flat: dict[str, object] = {}
     for key, value in content.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) or (value is None and key in SECTIONS):
             if key not in SECTIONS:
                 raise ConfigError(f"{file}: unknown section {key!r}; {did_you_mean(str(key), SECTIONS)}")
             fields = SECTIONS[key].model_fields
-            for setting, chosen in value.items():
+            for setting, chosen in (value or {}).items():
                 if setting not in fields:
                     raise ConfigError(
                         f"{file}: unknown setting '{key}.{setting}'; {did_you_mean(str(setting), fields)}"

@@ -4,7 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -30,7 +30,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except (OSError, SafetensorError) as error:
         raise HeadtailError(f"cannot write {path}: {_reason(error)}; the old file, if any, is unchanged.") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # an impossible path was told above
+            temporary.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> str:
@@ -48,7 +49,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, object]) -> None:
     """Writes tensors as safetensors, with JSON-able facts beside them, whole or not at all."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Clones, because safetensors refuses tensors that share memory.
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with replacing(path) as temporary:
         save_file(plain, temporary, metadata={"facts": json.dumps(dict(facts))})
 

@@ -1,9 +1,9 @@
 """LinkPredictor, the front door: fit, evaluate, predict, recommend, save, load."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 import torch
@@ -20,22 +20,23 @@ from headtail.files import write_text
 from headtail.graph.graph import Graph
 from headtail.graph.names import Name
 from headtail.graph.split import SPLITS
-from headtail.graph.store import fingerprint, load_task, save_task
+from headtail.graph.store import fingerprint, load_task
 from headtail.graph.task import LinkTask, make_task
-from headtail.nn.convolutions import ENCODERS, PYG_PREFIX
+from headtail.nn.convolutions import make_convolution
 from headtail.nn.models import MODELS
+from headtail.runs import CARD_FILE, CONFIG_FILE, Journal, begin_run, check_folder, read_history, write_history
 from headtail.sampling.batches import BATCHES
 from headtail.sampling.negatives import NEGATIVES
 from headtail.sampling.neighbours import NEIGHBOURS
 from headtail.serving.tables import named_rows
 from headtail.serving.topk import top_k
-from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE, CheckpointStore, load_model, save_model
+from headtail.training.checkpoint import MODEL_FILE, CheckpointStore, load_model, save_model
 from headtail.training.objectives import OBJECTIVES
 from headtail.training.observer import Observer, Record
 from headtail.training.progress import ProgressBar
 from headtail.training.trainer import GnnMethod
 
-CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.md"
+LeaveOut = Literal["known", "training", "nothing"]
 COUNTERS = ("gnn_node_encodings", "blocked_node_encodings", "mlp_node_encodings", "pairs_scored")
 
 
@@ -107,14 +108,11 @@ class LinkPredictor:
         method = GnnMethod.create(task, self.config)
         checkpoints = None
         if folder is not None:
-            checkpoints = CheckpointStore(folder, fingerprint(task), self.config.to_yaml())
+            checkpoints = CheckpointStore(folder, fingerprint(task), portable_settings(self.config))
             if not resume:
-                for stale in (CHECKPOINT_FILE, MODEL_FILE, METRICS_FILE):
-                    (folder / stale).unlink(missing_ok=True)
-                write_text(folder / CONFIG_FILE, self.config.to_yaml())
-                save_task(task, folder)
+                begin_run(folder, self.config, task)
         observer = observer or ProgressBar(Console(stderr=True))
-        watch = observer if folder is None else _Journal(observer, folder)
+        watch = observer if folder is None else Journal(observer, folder)
         validate = lambda scorer: evaluate_part(scorer, task, "valid")  # noqa: E731
         progress = method.fit(validate, watch, checkpoints, resume)
         if progress.epoch == 0:
@@ -161,23 +159,24 @@ class LinkPredictor:
         return pd.DataFrame({"head": names.of(head_nodes), "tail": names.of(tail_nodes), "score": values})
 
     def recommend(
-        self, heads: Name | Sequence[Name] | None = None, k: int = 10, include_known: bool = False
+        self, heads: Name | Sequence[Name] | None = None, k: int = 10, leave_out: LeaveOut = "known"
     ) -> pd.DataFrame:
         """Returns the k likeliest new links of each head as columns head, tail, score, rank.
 
         Args:
             heads: one name, several, or None for all nodes.
             k: tails per head.
-            include_known: also return links that the data already has.
+            leave_out: links not to answer with: all that the data has ("known"), only those learned from
+                ("training"), or none ("nothing").
         """
-        frames = list(self.recommend_blocks(heads, k, include_known))
+        frames = list(self.recommend_blocks(heads, k, leave_out))
         return pd.concat(frames, ignore_index=True)
 
     def recommend_blocks(
         self,
         heads: Name | Sequence[Name] | None = None,
         k: int = 10,
-        include_known: bool = False,
+        leave_out: LeaveOut = "known",
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[pd.DataFrame]:
         """Like `recommend`, block by block, so that answers for every node need little memory."""
@@ -187,7 +186,7 @@ class LinkPredictor:
         else:
             asked = [heads] if isinstance(heads, str | int) else list(heads)
             nodes = task.graph.names.find(asked, "the heads")
-        known = None if include_known else task.known
+        known = {"known": task.known, "training": task.train_view.out_rows, "nothing": None}[leave_out]
         blocks = top_k(self._test_scorer(), nodes, k, known=known, progress=progress)
         return named_rows(blocks, task.graph.names)
 
@@ -197,9 +196,7 @@ class LinkPredictor:
         """Writes a run folder: configuration, model, graph, node names, metrics and a model card."""
         folder = Path(folder)
         check_folder(folder, resume=False, overwrite=overwrite)
-        write_text(folder / CONFIG_FILE, self.config.to_yaml())
-        save_task(self.task, folder)
-        write_history(folder, self.history)
+        begin_run(folder, self.config, self.task)
         self._write_model(folder)
 
     @staticmethod
@@ -212,7 +209,7 @@ class LinkPredictor:
         folder = Path(folder)
         if not (folder / CONFIG_FILE).is_file():
             raise RunError(
-                f"{folder} is not a run folder: it has no {CONFIG_FILE}. Train one with: headtail train DATA --out {folder}"
+                f"{folder} is not a run folder: it has no {CONFIG_FILE}. Train one: headtail train DATA --out {folder}"
             )
         if not (folder / MODEL_FILE).is_file():
             raise RunError(
@@ -256,30 +253,6 @@ class LinkPredictor:
         write_history(folder, self.history, result)
 
 
-class _Journal(Observer):
-    """Passes everything on, and keeps metrics.jsonl up to date after every epoch."""
-
-    def __init__(self, inner: Observer, folder: Path) -> None:
-        self.inner, self.folder = inner, folder
-        self.records: list[Record] = []
-
-    def started(self, epochs: int, done: int, metric: str) -> None:
-        if done:
-            self.records = read_history(self.folder)[0][:done]
-        self.inner.started(epochs, done, metric)
-
-    def batch_done(self, epoch: int, batch: int, batches: int, links: int, loss: float) -> None:
-        self.inner.batch_done(epoch, batch, batches, links, loss)
-
-    def epoch_done(self, record: Record) -> None:  # type: ignore[override]
-        self.records.append(dict(record))
-        write_history(self.folder, self.records)
-        self.inner.epoch_done(record)
-
-    def finished(self) -> None:
-        self.inner.finished()
-
-
 def evaluate_part(scorer: PairScorer, task: LinkTask, part: str) -> dict[str, float]:
     """Evaluates the validation or test links; the task's own metric comes first."""
     held_out = {"valid": task.split.valid, "test": task.split.test}[part]
@@ -288,27 +261,15 @@ def evaluate_part(scorer: PairScorer, task: LinkTask, part: str) -> dict[str, fl
     return {task.metric: metrics.pop(task.metric)} | metrics
 
 
-def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> None:
-    """Refuses to write over something that is not asked to be replaced."""
-    if folder is None:
-        if resume:
-            raise HeadtailError("resume needs the run folder to go on from (out, --out).")
-        return
-    if folder.exists() and not folder.is_dir():
-        raise HeadtailError(f"{folder} is a file; a run needs a folder.")
-    if resume:
-        if not (folder / CHECKPOINT_FILE).is_file():
-            raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
-    elif (folder / CONFIG_FILE).exists() and not overwrite:
-        raise HeadtailError(
-            f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
-        )
+def portable_settings(config: Config) -> str:
+    """Returns the settings that decide a run's numbers; the device is not one of them, a run may move."""
+    training = config.training.model_copy(update={"device": "auto"})
+    return config.model_copy(update={"training": training}).to_yaml()
 
 
 def check_names(config: Config) -> None:
     """Resolves every component name, so that a typo is told before any data is read."""
-    if not config.model.encoder.startswith(PYG_PREFIX):
-        ENCODERS[config.model.encoder]
+    make_convolution(config.model.encoder, 4, 4)
     MODELS[config.model.method]
     BATCHES[config.sampling.batches]
     NEIGHBOURS[config.sampling.neighbours]
@@ -320,21 +281,3 @@ def check_names(config: Config) -> None:
         SPLITS[config.split.split]
     if config.evaluation.metric != "auto":
         Metric.parse(config.evaluation.metric)
-
-
-def write_history(folder: Path, history: list[Record], result: Record | None = None) -> None:
-    """Writes metrics.jsonl: a line per epoch, then the test result."""
-    lines = [*history, *([] if result is None else [result])]
-    write_text(folder / METRICS_FILE, "".join(json.dumps(line) + "\n" for line in lines))
-
-
-def read_history(folder: Path) -> tuple[list[Record], int]:
-    """Returns the epochs of metrics.jsonl and the best one."""
-    path = folder / METRICS_FILE
-    try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} is missing or damaged ({error}); restore it from a copy, or train again.") from error
-    epochs = [line for line in lines if "loss" in line]
-    best = next((int(line["best_epoch"]) for line in lines if "best_epoch" in line), 0)
-    return epochs, best

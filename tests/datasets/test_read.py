@@ -41,7 +41,13 @@ def test_file(folder: Path) -> None:
     assert read(folder / "links.csv", directed=False).directed is False
 
 
+def test_held_out_nodes_that_the_graph_lacks_are_refused(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"test\.csv: 1 of its nodes are not in .*links\.csv, the first is 'd'"):
+        read(folder / "links.csv", valid=folder / "valid.csv", test=folder / "test.csv")
+
+
 def test_given_split_shares_one_numbering(folder: Path) -> None:
+    (folder / "links.csv").open("a").write("d,b,2000\n")
     graph = read(folder / "links.csv", valid=folder / "valid.csv", test=folder / "test.csv")
     assert graph.num_nodes == 4
     assert graph.split is not None

@@ -21,7 +21,6 @@ def test_shape_and_type(directed: bool, nodes: int, dim: int, columns: int) -> N
     assert torch.isfinite(features).all()
 
 
-@pytest.mark.xfail(strict=True, reason="two halves of dim // 2 columns lose the odd one, and 1 becomes 2")
 @pytest.mark.parametrize("dim", [1, 7])
 def test_odd_numbers_of_columns_of_directed_graphs(dim: int) -> None:
     assert structural_features(random_view(40, 120, True), dim).shape == (40, dim)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from headtail.cli.data_split import split_facts, split_graph
+from headtail.cli.data_split import split_facts
 from headtail.cli.options import Data, Json, Options
 from headtail.cli.output import print_json, print_table
 from headtail.config import Config
@@ -63,8 +63,10 @@ def _degrees(degrees: Any, graph: "Graph") -> dict[str, object]:
 
 def _split_facts(graph: "Graph") -> dict[str, object]:
     """Returns the split that training makes by default, or why it cannot."""
+    from headtail.graph.task import prove_split
+
     try:
-        return split_facts(*split_graph(graph, Config()))
+        return split_facts(prove_split(graph, Config()))
     except DataError as error:
         return {"problem": str(error)}
 

@@ -7,13 +7,12 @@ import typer
 
 from headtail.cli.options import Data, Json, Options
 from headtail.cli.output import print_json, say
-from headtail.config import SECTIONS, Config, make_config
+from headtail.config import SECTIONS, make_config
 from headtail.errors import DataError
 
 if TYPE_CHECKING:
-    from headtail.graph.audit import LeakAudit
-    from headtail.graph.graph import Graph
     from headtail.graph.split import Split
+    from headtail.graph.task import ProvenSplit
 
 SPLIT_SETTINGS = (*SECTIONS["split"].model_fields, "metric", "eval_negatives", "seed")
 
@@ -37,14 +36,16 @@ def data_split(
     from headtail import load
     from headtail.datasets.npz import write_npz
     from headtail.datasets.raw import RawGraph, RawSplit
+    from headtail.graph.task import prove_split
 
     if out.suffix.lower() != ".npz":
         raise DataError(f"cannot write {out}: a split is written as .npz, name the file so.")
     config = make_config("paper", None, settings)
     graph = load(data, **source)
-    split, metric, leaks = split_graph(graph, config)
+    proven = prove_split(graph, config)
+    split, metric = proven.split, proven.metric
     say(f"{graph.cleaning}.")
-    say(f"{leaks}.")
+    say(f"{proven.leaks}.")
     valid, test = split.valid, split.test
     assert valid.negatives is not None
     assert test.negatives is not None
@@ -63,28 +64,10 @@ def data_split(
     )
     write_npz(raw, out)
     if as_json:
-        print_json({"file": str(out), **split_facts(split, metric, leaks)})
+        print_json({"file": str(out), **split_facts(proven)})
     else:
         sizes = ", ".join(f"{size:,} {part}" for part, size in split_sizes(split).items())
         print(f"{out}: {sizes} links ({split.strategy} split, {metric}). Next:\n  headtail train {out} --out RUN")
-
-
-def split_graph(graph: "Graph", config: Config) -> "tuple[Split, str, LeakAudit]":
-    """Returns a split with negatives, the metric they are for, and the proof that it does not leak."""
-    from headtail.graph.audit import audit, clean_split
-    from headtail.graph.message import add_self_loops
-    from headtail.graph.split import make_split, with_negatives
-    from headtail.graph.view import GraphView
-
-    metric = config.evaluation.metric
-    if metric == "auto":
-        metric = graph.metric or "mrr"
-    seed, nodes, directed = config.training.seed, graph.num_nodes, graph.directed
-    drops = (config.split.drop_leaks, config.split.drop_reversed)
-    split, dropped = clean_split(make_split(graph, config.split, seed), nodes, directed, *drops, False)
-    split = with_negatives(split, graph, metric, config.evaluation.eval_negatives, seed)
-    view = GraphView(nodes, directed, split.train)
-    return split, metric, audit(split, view.out_rows, add_self_loops(view), nodes, directed, dropped)
 
 
 def split_sizes(split: "Split") -> dict[str, int]:
@@ -93,12 +76,12 @@ def split_sizes(split: "Split") -> dict[str, int]:
     return {name: links.shape[1] for name, links in parts.items()}
 
 
-def split_facts(split: "Split", metric: str, leaks: "LeakAudit") -> dict[str, object]:
+def split_facts(proven: "ProvenSplit") -> dict[str, object]:
     """Returns what is to be known of a split."""
     return {
-        "strategy": split.strategy,
-        **split_sizes(split),
-        "metric": metric,
-        "reversed_links": leaks.reversed_links,
-        "dropped": leaks.dropped,
+        "strategy": proven.split.strategy,
+        **split_sizes(proven.split),
+        "metric": proven.metric,
+        "reversed_links": proven.leaks.reversed_links,
+        "dropped": proven.leaks.dropped,
     }

@@ -1,16 +1,12 @@
 """`headtail demo`: the bundled graph, end to end."""
 
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
 from headtail.cli.options import Device, Json
 from headtail.cli.output import print_json
-
-RunDemo: TypeAlias = Callable[[Path | None, str, int, bool], dict[str, object]]
 
 
 def demo(
@@ -25,8 +21,8 @@ def demo(
         headtail demo
         headtail demo --out runs/debian --json
     """
-    # By name, when it runs: the demo brings plotting and baselines, which no other command needs.
-    run_demo: RunDemo = import_module("headtail.experiments.demo").run_demo
+    from headtail.experiments.demo import run_demo
+
     result = run_demo(out, device, seed, as_json)
     if as_json:
         print_json(result)

@@ -50,7 +50,7 @@ def recommend(
     start = time.perf_counter()
     count = predictor.task.graph.num_nodes if names is None else len(names)
     with _progress(count) as advance:
-        blocks = predictor.recommend_blocks(names, k, include_known, advance)
+        blocks = predictor.recommend_blocks(names, k, "nothing" if include_known else "known", advance)
         if out is None:
             links = pd.concat(list(blocks), ignore_index=True)
             rows = len(links)

@@ -45,7 +45,7 @@ def train(
         headtail train debian --out runs/debian --resume
     """
     from headtail import LinkPredictor, load
-    from headtail.predictor import CONFIG_FILE, check_folder
+    from headtail.runs import CONFIG_FILE, check_folder
     from headtail.training.trainer import resolve_device
 
     check_folder(out, resume, overwrite)

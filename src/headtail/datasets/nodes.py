@@ -93,6 +93,11 @@ class NodeFacts:
             return number_by_rows(columns, self.matrix_rows, source, self._matrix[1])
         return number_sorted(columns)
 
+    @property
+    def list_nodes(self) -> bool:
+        """Whether these facts say which nodes there are, also those without links."""
+        return not (self._nodes is None and self._table is None and self._matrix is None)
+
     def features(self, num_nodes: int, names: pd.Index | None) -> Floats | None:
         """Returns the features of nodes that `number` has numbered."""
         if self._matrix is not None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from headtail.datasets.adapters import adapter_of
 from headtail.datasets.catalog import DATASETS
-from headtail.datasets.edges import LinkColumns, read_links
+from headtail.datasets.edges import LinkColumns, LinkTable, read_links
 from headtail.datasets.features import FeatureSource
 from headtail.datasets.nodes import NodeFacts, TableSource
 from headtail.datasets.npz import is_split_file, read_npz
@@ -125,6 +125,9 @@ def _from_tables(
 ) -> RawGraph:
     """Reads training links and, where given, validation and test links; all share one numbering."""
     tables = [read_links(source, columns) for source in sources]
+    if not facts.list_nodes:
+        for table in tables[1:]:
+            _refuse_strangers(tables[0], table)
     ids = [end for table in tables for end in (table.heads, table.tails)]
     numbering = facts.number(ids, tables[0].source)
     numbers = iter(numbering.numbers)
@@ -139,3 +142,15 @@ def _from_tables(
         features=facts.features(numbering.num_nodes, numbering.names),
         split=RawSplit(*held_out) if held_out else None,
     )
+
+
+def _refuse_strangers(train: LinkTable, held_out: LinkTable) -> None:
+    """Refuses held-out links whose nodes the training links lack, unless a node table vouches for them."""
+    known = pd.Index(pd.concat([pd.Series(train.heads), pd.Series(train.tails)]).astype(str).unique())
+    ends = pd.concat([pd.Series(held_out.heads), pd.Series(held_out.tails)]).astype(str)
+    strangers = ends[~ends.isin(known)].unique()
+    if len(strangers):
+        raise DataError(
+            f"{held_out.source}: {len(strangers):,} of its nodes are not in {train.source}, the first is "
+            f"{str(strangers[0])!r}; remove their links, or give a node table (nodes, --nodes) that lists them"
+        )

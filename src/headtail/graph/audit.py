@@ -48,12 +48,19 @@ class LeakAudit:
 
 
 def clean_split(
-    split: Split, num_nodes: int, directed: bool, drop_leaks: bool, drop_reversed: bool, test_sees_valid: bool
+    split: Split,
+    num_nodes: int,
+    directed: bool,
+    drop_leaks: bool,
+    drop_reversed: bool,
+    test_sees_valid: bool,
+    metric: str = "mrr",
 ) -> tuple[Split, int]:
     """Removes training links that overlap held-out ones, where that is allowed.
 
     Args:
         test_sees_valid: validation links join the message graph of the test, so they may not be test links.
+        metric: tells whether negatives belong to single positives (mrr) or are shared (hits@K).
 
     Returns:
         The split and the number of links dropped.
@@ -81,7 +88,9 @@ def clean_split(
         if split.train.shape[1] == 0:
             raise DataError("every training link is also held out; nothing is left to train on.")
     if test_sees_valid and leaking_valid.any():
-        split = replace(split, valid=_without(split.valid, leaking_valid))
+        if leaking_valid.all():
+            raise DataError("every validation link is also a test link; nothing is left to validate on.")
+        split = replace(split, valid=_without(split.valid, leaking_valid, per_positive=metric == "mrr"))
     return split, before - split.train.shape[1] - split.valid.positives.shape[1]
 
 
@@ -123,7 +132,8 @@ def _overlap(links: Tensor, others: Tensor, num_nodes: int, directed: bool) -> T
     return torch.isin(link_keys(links, num_nodes, directed), link_keys(others, num_nodes, directed))
 
 
-def _without(part: HeldOut, wrong: Tensor) -> HeldOut:
-    per_positive = part.negatives is not None and part.negatives.shape[0] == wrong.numel()
-    negatives = part.negatives[~wrong] if per_positive and part.negatives is not None else part.negatives
+def _without(part: HeldOut, wrong: Tensor, per_positive: bool) -> HeldOut:
+    negatives = part.negatives
+    if negatives is not None and per_positive:
+        negatives = negatives[~wrong]
     return HeldOut(part.positives[:, ~wrong], negatives)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -71,8 +72,8 @@ def build_graph(raw: RawGraph) -> Graph:
     """
     if raw.num_nodes < 2:
         raise DataError(f"{raw.source} has {raw.num_nodes} node; a link needs two, so there is nothing to predict.")
-    links = torch.from_numpy(np.ascontiguousarray(raw.links, dtype=np.int64))
-    times = None if raw.times is None else torch.from_numpy(np.ascontiguousarray(raw.times, dtype=np.int64))
+    links = _tensor(raw.links)
+    times = None if raw.times is None else _tensor(raw.times)
     _check_range(links, raw.num_nodes, f"{raw.source}, links")
     links, times, cleaning = _clean(links, times, raw.num_nodes, raw.directed)
     if links.shape[1] == 0:
@@ -84,7 +85,7 @@ def build_graph(raw: RawGraph) -> Graph:
         valid = _held_out(raw, "validation links", raw.split.valid, raw.split.valid_negatives)
         test = _held_out(raw, "test links", raw.split.test, raw.split.test_negatives)
     features = None if raw.features is None else torch.from_numpy(raw.features)
-    names = NodeNames(raw.num_nodes, raw.names)
+    names = NodeNames(raw.num_nodes, _signed(raw.names))
     return Graph(
         raw.source,
         raw.num_nodes,
@@ -98,6 +99,19 @@ def build_graph(raw: RawGraph) -> Graph:
         test,
         raw.metric,
     )
+
+
+def _tensor(array: "np.ndarray") -> Tensor:
+    """Returns int64 numbers as a tensor of its own, also where the array is read-only."""
+    return torch.from_numpy(np.array(array, dtype=np.int64))
+
+
+def _signed(names: pd.Index | None) -> pd.Index | None:
+    """Returns unsigned ids as signed ones where they fit, else as text: everything else knows these two kinds."""
+    if names is None or not pd.api.types.is_unsigned_integer_dtype(names.dtype):
+        return names
+    fits = len(names) == 0 or int(names.max()) < 2**63
+    return names.astype(np.int64) if fits else names.astype(str)
 
 
 def link_keys(links: Tensor, num_nodes: int, directed: bool) -> Tensor:
@@ -125,13 +139,16 @@ def _clean(
 
 
 def _held_out(raw: RawGraph, what: str, positives: "np.ndarray", negatives: "np.ndarray | None") -> HeldOut:
-    links = torch.from_numpy(np.ascontiguousarray(positives, dtype=np.int64))
+    links = _tensor(positives)
     if links.shape[1] == 0:
         raise DataError(f"{raw.source} has no {what}; a given split needs at least one.")
     _check_range(links, raw.num_nodes, f"{raw.source}, {what}")
+    loops = int((links[0] == links[1]).sum())
+    if loops:
+        raise DataError(f"{raw.source}: {loops:,} of its {what} are self-loops, which are no links; remove them.")
     if negatives is None:
         return HeldOut(links)
-    drawn = torch.from_numpy(np.ascontiguousarray(negatives, dtype=np.int64))
+    drawn = _tensor(negatives)
     _check_range(drawn, raw.num_nodes, f"{raw.source}, negatives of the {what}")
     return HeldOut(links, drawn)
 

@@ -1,5 +1,6 @@
 """Node names: the ids the user knows, and the node numbers everything else works with."""
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headtail.errors import DataError, did_you_mean
+from headtail.errors import DataError
 
 Name = str | int
 
@@ -65,11 +66,12 @@ class NodeNames:
             return f"its nodes are the numbers 0 to {self.num_nodes - 1}."
         # Near names are searched among those that share a beginning, so that a million names stay fast.
         names = self.index.astype(str)
-        alike = names[names.str.startswith(name[:3])] if name else names[:0]
+        alike = names[names.str.startswith(name[:2])] if name else names[:0]
         pool = list(alike[:2000])
         if not pool:
             return f"names look like {', '.join(map(repr, list(names[:3])))}."
-        return did_you_mean(name, pool).split(" Valid:")[0]
+        near = difflib.get_close_matches(name, pool, n=1, cutoff=0.5)
+        return f"did you mean {near[0]!r}?" if near else f"names look like {', '.join(map(repr, pool[:3]))}."
 
 
 _NO_INTEGER = np.iinfo(np.int64).min
@@ -79,6 +81,7 @@ def _as_integer(name: Name) -> int:
     """Returns an id given as a number or as text, or a value that no id has."""
     try:
         number = int(name)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return _NO_INTEGER
-    return number if abs(number) < 2**63 else _NO_INTEGER
+    same = isinstance(name, str) or name == number  # 1.5, say from a table of floats, is no id
+    return number if same and abs(number) < 2**63 else _NO_INTEGER

@@ -117,7 +117,8 @@ def make_split(graph: Graph, config: SplitConfig, seed: int) -> Split:
 
 def with_negatives(split: Split, graph: Graph, metric: str, count: int, seed: int) -> Split:
     """Draws the negatives that a split lacks; none is a link, held out or not."""
-    every = torch.cat([split.train, split.valid.positives, split.test.positives], dim=1)
+    # graph.links also holds training links that were dropped from the split: they are no negatives either.
+    every = torch.cat([graph.links, split.valid.positives, split.test.positives], dim=1)
     known = GraphView(graph.num_nodes, graph.directed, every).out_rows
     held_out = []
     for offset, part in enumerate((split.valid, split.test)):

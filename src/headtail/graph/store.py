@@ -3,8 +3,8 @@
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
-import torch
 from torch import Tensor
 
 from headtail.errors import RunError
@@ -25,8 +25,12 @@ def fingerprint(task: LinkTask) -> str:
     digest = hashlib.blake2b(digest_size=16)
     split = task.split
     digest.update(f"{task.graph.num_nodes} {task.graph.directed} {task.metric}".encode())
-    for tensor in (split.train, split.valid.positives, split.test.positives, task.features):
+    parts = [split.train, task.features]
+    for held_out in (split.valid, split.test):
+        parts += [held_out.positives, *([] if held_out.negatives is None else [held_out.negatives])]
+    for tensor in parts:
         digest.update(tensor.contiguous().cpu().numpy().data)
+    digest.update(pd.util.hash_array(task.graph.names.array()).data)
     return digest.hexdigest()
 
 
@@ -97,15 +101,13 @@ def load_task(folder: Path) -> LinkTask:
         held_out = valid.positives.shape[1] + test.positives.shape[1]
         leaks = LeakAudit(held_out, 0, 0, int(str(facts["reversed_links"])), int(str(facts["dropped"])))
         task = LinkTask(graph, split, tensors["features"], str(facts["metric"]), leaks, train_view, test_view)
-    except (KeyError, ValueError, OSError) as error:
+        if len(index) != count or fingerprint(task) != facts["fingerprint"]:
+            raise ValueError("its graph or its node names do not match their fingerprint")
+    except (KeyError, TypeError, ValueError, OSError) as error:
         raise RunError(f"{folder} is damaged ({error}); restore it from a copy, or train again.") from error
-    if len(index) != count or fingerprint(task) != facts["fingerprint"]:
-        raise RunError(f"{folder / GRAPH_FILE} does not match its own fingerprint; it is damaged. Train again.")
     return task
 
 
 def _counts_up(index: pd.Index) -> bool:
     """Whether the names are just 0, 1, 2, …"""
-    if not pd.api.types.is_integer_dtype(index.dtype):
-        return False
-    return bool((torch.from_numpy(index.to_numpy().copy()) == torch.arange(len(index))).all())
+    return pd.api.types.is_integer_dtype(index.dtype) and np.array_equal(index.to_numpy(), np.arange(len(index)))

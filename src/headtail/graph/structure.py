@@ -17,7 +17,7 @@ DEFAULT_DIM = 128
 
 
 def structural_features(view: GraphView, dim: int, seed: int = 0) -> Tensor:
-    """Returns float32 [num_nodes, dim] (fewer columns on tiny graphs), columns scaled to unit variance."""
+    """Returns float32 [num_nodes, dim] (fewer columns on tiny graphs); entries have mean square 1."""
     rows = view.out_rows
     matrix = sp.csr_array(
         (np.ones(rows.col.numel(), dtype=np.float32), rows.col.numpy(), rows.row_ptr.numpy()),
@@ -26,10 +26,10 @@ def structural_features(view: GraphView, dim: int, seed: int = 0) -> Tensor:
     left = 1.0 / np.sqrt(np.maximum(np.asarray(matrix.sum(axis=1)).ravel(), 1))
     right = 1.0 / np.sqrt(np.maximum(np.asarray(matrix.sum(axis=0)).ravel(), 1))
     normal = sp.csr_array(sp.diags_array(left) @ matrix @ sp.diags_array(right)).astype(np.float32)
-    rank = max(1, min(dim // 2 if view.directed else dim, view.num_nodes - 1))
+    rank = max(1, min(-(-dim // 2) if view.directed else dim, view.num_nodes - 1))
     u, values, vt = randomized_svd(normal, rank, n_iter=4, random_state=seed)
     halves = [u, vt.T] if view.directed else [u]
-    features = np.concatenate([half * np.sqrt(values) for half in halves], axis=1)
+    features = np.concatenate([half * np.sqrt(values) for half in halves], axis=1)[:, :dim]
     length = np.linalg.norm(features, axis=1, keepdims=True)
     features = features / np.maximum(length, 1e-12) * np.sqrt(features.shape[1])
     return torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))

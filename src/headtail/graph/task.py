@@ -42,8 +42,19 @@ class LinkTask:
         return self.train_view.with_links(held_out).out_rows
 
 
-def make_task(graph: Graph, config: Config) -> LinkTask:
-    """Splits a graph, audits the split for leaks, and makes structural features where they are wanted."""
+@dataclass(frozen=True)
+class ProvenSplit:
+    """A split with negatives, the metric they are for, what may be seen, and the proof that nothing leaks."""
+
+    split: Split
+    metric: str
+    leaks: LeakAudit
+    train_view: GraphView
+    test_view: GraphView
+
+
+def prove_split(graph: Graph, config: Config) -> ProvenSplit:
+    """Splits a graph, draws what negatives are missing, and audits the result for leaks."""
     metric = config.evaluation.metric
     if metric == "auto":
         metric = graph.metric or "mrr"
@@ -57,14 +68,21 @@ def make_task(graph: Graph, config: Config) -> LinkTask:
         config.split.drop_leaks,
         config.split.drop_reversed,
         test_sees_valid,
+        metric,
     )
     split = with_negatives(split, graph, metric, config.evaluation.eval_negatives, seed)
     train_view = GraphView(graph.num_nodes, graph.directed, split.train)
     test_view = train_view.with_links(split.valid.positives) if test_sees_valid else train_view
     leaks = audit(split, train_view.out_rows, add_self_loops(train_view), graph.num_nodes, graph.directed, dropped)
     audit_test_view(split, test_view)
-    features = make_features(graph, train_view, config.graph.structure, seed)
-    return LinkTask(graph, split, features, metric, leaks, train_view, test_view)
+    return ProvenSplit(split, metric, leaks, train_view, test_view)
+
+
+def make_task(graph: Graph, config: Config) -> LinkTask:
+    """Returns a graph with a proven split, and structural features where they are wanted."""
+    p = prove_split(graph, config)
+    features = make_features(graph, p.train_view, config.graph.structure, config.training.seed)
+    return LinkTask(graph, p.split, features, p.metric, p.leaks, p.train_view, p.test_view)
 
 
 def make_features(graph: Graph, view: GraphView, structure: int | str, seed: int) -> Tensor:

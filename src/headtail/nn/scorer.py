@@ -39,14 +39,16 @@ class HadamardScorer(nn.Module):
             weight = self.last.weight * u
             return weight @ v.T + self.last.bias
         weights = [self._folded(i) for i in range(len(self.hidden))]
-        out = []
-        for row in u:
+        out = u.new_empty(u.shape[0], v.shape[0])
+        if out.numel() == 0:
+            return out
+        for place, row in enumerate(u):
             matrix, bias = weights[0]
             z = torch.addmm(bias, v, (matrix * row).T).relu_()
             for matrix, bias in weights[1:]:
                 z = torch.addmm(bias, z, matrix.T).relu_()
-            out.append(torch.addmv(self.last.bias, z, self.last.weight[0]))
-        return torch.stack(out)
+            out[place] = torch.addmv(self.last.bias, z, self.last.weight[0])
+        return out
 
     def _folded(self, layer: int) -> tuple[Tensor, Tensor]:
         """Returns weights and bias of a hidden layer with its batch norm's running statistics folded in."""

@@ -15,10 +15,15 @@ OBJECTIVES: Registry[Objective] = Registry("objective")
 @OBJECTIVES.register("squared_hinge")
 def squared_hinge(positive: Tensor, negative: Tensor, negative_of: Tensor) -> Tensor:
     """Every negative one below its positive, mean of the squared shortfall (for Hits@K)."""
-    return F.relu(1 - (positive[negative_of] - negative)).square().mean()
+    return _mean(F.relu(1 - (positive[negative_of] - negative)).square())
 
 
 @OBJECTIVES.register("cross_entropy")
 def cross_entropy(positive: Tensor, negative: Tensor, negative_of: Tensor) -> Tensor:
     """Binary cross-entropy, positives and negatives weighing the same in total (for MRR)."""
-    return F.softplus(-positive).mean() + F.softplus(negative).mean()
+    return _mean(F.softplus(-positive)) + _mean(F.softplus(negative))
+
+
+def _mean(losses: Tensor) -> Tensor:
+    """The mean; 0 over nothing, since a batch whose heads are linked to every node has no negatives."""
+    return losses.sum() / max(1, losses.numel())

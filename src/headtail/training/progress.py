@@ -50,7 +50,8 @@ class ProgressBar(Observer):
             self.bar.update(self.task, valid=valid)
         if not self.console.is_terminal:
             self.console.print(
-                f"epoch {record['epoch']}/{self.epochs}  loss {record['loss']:.4f}  valid {valid or '–'}  {speed} links/s"
+                f"epoch {record['epoch']}/{self.epochs}  loss {record['loss']:.4f}  "
+                f"valid {valid or '–'}  {speed} links/s"
             )
 
     def finished(self) -> None:

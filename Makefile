@@ -1,0 +1,34 @@
+# Two commands for a fresh machine with Python 3.11+, make and git:
+#   make demo   train on the bundled Debian graph and look at the predictions
+#   make test   lint, types and tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The stamp changes with what is to be installed, so a pull reinstalls and nothing else does.
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test quick lint clean
+
+demo: $(STAMP)
+	$(BIN)/headtail demo
+
+test: lint
+	$(BIN)/pytest
+
+quick: lint
+	$(BIN)/pytest -m "not slow"
+
+lint: $(STAMP)
+	$(BIN)/ruff check src tests scripts
+	$(BIN)/ruff format --check src tests scripts
+	$(BIN)/mypy
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "headtail needs Python 3.11 or newer"'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

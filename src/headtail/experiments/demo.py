@@ -1,0 +1,145 @@
+"""The demo: train on Debian's dependencies of 2021 and 2023, and predict those that 2025 and 2026 added."""
+
+import time
+from itertools import accumulate
+from pathlib import Path
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from headtail.baselines.heuristics import HEURISTICS
+from headtail.contract import PairScorer
+from headtail.experiments.plots import Curve, accuracy_time_plot
+from headtail.graph.load import load
+from headtail.graph.names import Name
+from headtail.graph.task import LinkTask
+from headtail.predictor import LinkPredictor, evaluate_part
+from headtail.training.progress import ProgressBar
+
+PACKAGES = ("audacity", "blender", "calibre", "mc", "plasma-desktop")
+PREDICTIONS = 6
+RIVALS = ("popularity", "cn", "aa", "ra", "item2hop")
+PLOT_FILE = "accuracy-time.png"
+
+Result = dict[str, str | float]
+
+
+def run_demo(out: Path, device: str = "auto", seed: int = 0, json_output: bool = False) -> dict[str, object]:
+    """Runs the demo and returns what it found.
+
+    Args:
+        out: the run folder; an older demo there is replaced.
+        device: cpu, cuda or auto.
+        seed: fixes everything random.
+        json_output: print nothing on stdout; the caller prints the returned object.
+    """
+    start = time.perf_counter()
+    console = Console(stderr=json_output)
+    console.print("Debian's packages: which will newly depend on, recommend or suggest which?")
+    graph = load("debian")
+    console.print(
+        f"{graph.num_nodes:,} packages, {graph.links.shape[1]:,} links of the releases 2021 and 2023 to learn from; "
+        "2025 validates, 2026 tests."
+    )
+    predictor = LinkPredictor(preset="fast", device=device, seed=seed)
+    predictor.fit(graph, out, overwrite=True, observer=ProgressBar(console), say=console.print)
+    task = predictor.task
+    results, curves = [_aml_result(predictor)], [_aml_curve(predictor)]
+    for name in RIVALS:
+        scorer = HEURISTICS[name]().scorer(task.test_view)
+        results.append(_heuristic_result(name, scorer, task))
+        curves.append(_heuristic_point(name, scorer, task))
+    recommendations = _recommendations(predictor)
+    accuracy_time_plot(curves, "validation MRR (%)", "Debian: links new in 2025", out / PLOT_FILE)
+    if not json_output:
+        _show_results(console, results)
+        _show_recommendations(console, recommendations)
+        _show_next(console, out, time.perf_counter() - start)
+    return {
+        "results": results,
+        "recommendations": recommendations.to_dict("records"),
+        "run": str(out),
+        "plot": str(out / PLOT_FILE),
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def _aml_result(predictor: LinkPredictor) -> Result:
+    result = predictor.evaluate()
+    seconds = float(result["train_seconds"]) + float(result["evaluation_seconds"])
+    return {"method": "aml", "mrr": result["mrr"], "hits@10": result["hits@10"], "seconds": seconds}
+
+
+def _heuristic_result(name: str, scorer: PairScorer, task: LinkTask) -> Result:
+    start = time.perf_counter()
+    metrics = evaluate_part(scorer, task, "test")
+    seconds = time.perf_counter() - start
+    return {"method": name, "mrr": metrics["mrr"], "hits@10": metrics["hits@10"], "seconds": seconds}
+
+
+def _heuristic_point(name: str, scorer: PairScorer, task: LinkTask) -> Curve:
+    start = time.perf_counter()
+    value = evaluate_part(scorer, task, "valid")["mrr"]
+    return Curve(name, [time.perf_counter() - start], [100 * value])
+
+
+def _aml_curve(predictor: LinkPredictor) -> Curve:
+    """Returns validation accuracy over the seconds of training."""
+    records = predictor.history
+    seconds = list(accumulate(record["seconds"] for record in records))
+    return Curve("aml", seconds, [100 * record["valid_mrr"] for record in records])
+
+
+def _recommendations(predictor: LinkPredictor) -> pd.DataFrame:
+    """Returns the best new links of well-known packages, with the release that really added them."""
+    task = predictor.task
+    # Links of 2025 and 2026 are what is to be found, so only those of training count as known.
+    frames = predictor.recommend_blocks(PACKAGES, PREDICTIONS, leave_out="training")
+    table = pd.concat(list(frames), ignore_index=True)
+    names = task.graph.names
+    added: dict[tuple[Name, Name], int] = {}
+    for year, part in ((2025, task.split.valid), (2026, task.split.test)):
+        heads, tails = names.of(part.positives[0]), names.of(part.positives[1])
+        added |= dict.fromkeys(zip(heads, tails, strict=True), year)
+    years = [added.get(pair) for pair in zip(table["head"], table["tail"], strict=True)]
+    return table.assign(added=pd.Series(years, dtype=object))
+
+
+def _show_results(console: Console, results: list[Result]) -> None:
+    table = Table(
+        title="Test: links new in 2026, each ranked among 300 others", title_justify="left", box=box.SIMPLE_HEAD
+    )
+    table.add_column("method")
+    for column in ("MRR %", "Hits@10 %", "seconds"):
+        table.add_column(column, justify="right")
+    best = max(float(r["mrr"]) for r in results)
+    for r in results:
+        style = "bold" if r["mrr"] == best else ""
+        cells = (f"{100 * float(r['mrr']):.2f}", f"{100 * float(r['hits@10']):.2f}", f"{float(r['seconds']):.1f}")
+        table.add_row(str(r["method"]), *cells, style=style)
+    console.print(table)
+
+
+def _show_recommendations(console: Console, recommendations: pd.DataFrame) -> None:
+    table = Table(title="Predicted new dependencies", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("package")
+    table.add_column("likeliest new links (✓ year: that release really added it)")
+    for package, rows in recommendations.groupby("head", sort=False):
+        tails = [
+            f"[green]{tail} ✓ {int(added)}[/green]" if added else str(tail)
+            for tail, added in zip(rows["tail"], rows["added"], strict=True)
+        ]
+        table.add_row(str(package), ", ".join(tails))
+    console.print(table)
+
+
+def _show_next(console: Console, out: Path, seconds: float) -> None:
+    console.print(f"Plot: {out / PLOT_FILE}\nThe run is in {out} ({seconds:.0f} s in all). Next, try:")
+    for command in (
+        f"headtail recommend {out} --heads firefox-esr,vim -k 5",
+        f"headtail evaluate {out}",
+        "headtail train YOUR-LINKS.csv --out runs/mine",
+    ):
+        console.print(f"  {command}", highlight=False)

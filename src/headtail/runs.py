@@ -1,0 +1,93 @@
+"""Run folders: what lies in them, when they may be written, and the journal of an ongoing training."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headtail.config import Config
+from headtail.errors import HeadtailError, RunError
+from headtail.files import write_text
+from headtail.graph.store import GRAPH_FILE, NODES_FILE, save_task
+from headtail.graph.task import LinkTask
+from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE
+from headtail.training.observer import Observer, Record
+
+CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.md"
+RUN_FILES = (CONFIG_FILE, METRICS_FILE, CARD_FILE, GRAPH_FILE, NODES_FILE, CHECKPOINT_FILE, MODEL_FILE)
+
+
+def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> None:
+    """Refuses to write over something that is not asked to be replaced."""
+    if folder is None:
+        if resume:
+            raise HeadtailError("resume needs the run folder to go on from (out, --out).")
+        return
+    if folder.exists() and not folder.is_dir():
+        raise HeadtailError(f"{folder} is a file; a run needs a folder.")
+    if resume:
+        if not (folder / CHECKPOINT_FILE).is_file():
+            raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
+    elif (folder / CONFIG_FILE).exists() and not overwrite:
+        raise HeadtailError(
+            f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
+        )
+
+
+def begin_run(folder: Path, config: Config, task: LinkTask) -> None:
+    """Writes configuration and task of a new run; an older run there goes only once that has worked."""
+    fresh = folder.with_name(f".{folder.name}.{os.getpid()}.new")
+    try:
+        write_text(fresh / CONFIG_FILE, config.to_yaml())
+        save_task(task, fresh)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in RUN_FILES:
+            (folder / name).unlink(missing_ok=True)
+        for path in fresh.iterdir():
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+class Journal(Observer):
+    """Passes everything on, and keeps metrics.jsonl up to date after every epoch."""
+
+    def __init__(self, inner: Observer, folder: Path) -> None:
+        self.inner, self.folder = inner, folder
+        self.records: list[Record] = []
+
+    def started(self, epochs: int, done: int, metric: str) -> None:
+        if done:
+            self.records = read_history(self.folder)[0][:done]
+        self.inner.started(epochs, done, metric)
+
+    def batch_done(self, epoch: int, batch: int, batches: int, links: int, loss: float) -> None:
+        self.inner.batch_done(epoch, batch, batches, links, loss)
+
+    def epoch_done(self, record: Mapping[str, Any]) -> None:
+        self.records.append(dict(record))
+        write_history(self.folder, self.records)
+        self.inner.epoch_done(record)
+
+    def finished(self) -> None:
+        self.inner.finished()
+
+
+def write_history(folder: Path, history: list[Record], result: Record | None = None) -> None:
+    """Writes metrics.jsonl: a line per epoch, then the test result."""
+    lines = [*history, *([] if result is None else [result])]
+    write_text(folder / METRICS_FILE, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def read_history(folder: Path) -> tuple[list[Record], int]:
+    """Returns the epochs of metrics.jsonl and the best one."""
+    path = folder / METRICS_FILE
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} is missing or damaged ({error}); restore it from a copy, or train again.") from error
+    epochs = [line for line in lines if "loss" in line]
+    best = next((int(line["best_epoch"]) for line in lines if "best_epoch" in line), 0)
+    return epochs, best
