@@ -155,12 +155,12 @@ PRESETS: dict[str, dict[str, Value]] = {
     "paper": {},
     # Good accuracy in minutes on two CPU cores.
     "fast": {
-        "hidden": 96,
+        "hidden": 64,
         "layers": 2,
         "scorer_layers": 2,
         "structure": 128,
         "links_per_batch": 4096,
-        "epochs": 8,
+        "epochs": 10,
         "learning_rate": 0.01,
         "negatives_per_positive": 2,
     },

@@ -18,7 +18,7 @@ from headtail.graph.task import LinkTask
 from headtail.predictor import LinkPredictor, evaluate_part
 from headtail.training.progress import ProgressBar
 
-PACKAGES = ("audacity", "blender", "calibre", "mc", "plasma-desktop")
+PACKAGES = ("blender", "docker.io", "fontforge", "gimp", "kicad")
 PREDICTIONS = 6
 RIVALS = ("popularity", "cn", "aa", "ra", "item2hop")
 PLOT_FILE = "accuracy-time.png"
@@ -125,7 +125,7 @@ def _show_results(console: Console, results: list[Result]) -> None:
 def _show_recommendations(console: Console, recommendations: pd.DataFrame) -> None:
     table = Table(title="Predicted new dependencies", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("package")
-    table.add_column("likeliest new links (✓ year: that release really added it)")
+    table.add_column("likeliest new links (✓ year: known to be added by that release)")
     for package, rows in recommendations.groupby("head", sort=False):
         tails = [
             f"[green]{tail} ✓ {int(added)}[/green]" if added else str(tail)

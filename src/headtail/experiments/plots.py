@@ -37,7 +37,7 @@ def accuracy_time_plot(curves: Sequence[Curve], metric: str, title: str, path: P
     axes.set_ylabel(metric)
     axes.set_title(title, loc="left", fontsize=11)
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=8, loc="center right")
     figure.tight_layout()
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png")
