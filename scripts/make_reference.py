@@ -12,9 +12,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
+
+from typer.main import get_command
 
 from headtail.baselines.heuristics import HEURISTICS
+from headtail.cli.app import app
 from headtail.cli.options import source_flags
 from headtail.config import PRESETS, SECTIONS
 from headtail.datasets.catalog import DATASETS
@@ -29,7 +32,7 @@ from headtail.training.objectives import OBJECTIVES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 # where a component is named → its registry
-COMPONENTS: dict[str, Registry[object]] = {
+COMPONENTS: dict[str, Registry[Any]] = {
     "setting `method`": MODELS,
     "setting `encoder`": ENCODERS,
     "setting `batches`": BATCHES,
@@ -68,11 +71,10 @@ def settings() -> str:
     """Returns a table per section of the configuration."""
     parts = []
     for section, kind in SECTIONS.items():
-        rows = [
-            (f"`{name}`", kind_of(field.annotation), *(shown(p.get(name, field.default)) for p in PRESETS.values()))
-            + (field.description,)
-            for name, field in kind.model_fields.items()
-        ]
+        rows = []
+        for name, field in kind.model_fields.items():
+            defaults = [shown(preset.get(name, field.default)) for preset in PRESETS.values()]
+            rows.append((f"`{name}`", kind_of(field.annotation), *defaults, field.description))
         parts.append(f"### `{section}`: {(kind.__doc__ or '').rstrip('.').lower()}")
         parts.append(table(["setting", "kind", *PRESETS, "meaning"], rows))
     return "\n\n".join(parts)
@@ -80,10 +82,12 @@ def settings() -> str:
 
 def data_options() -> str:
     """Returns the options that say what the data is."""
+    command: Any = get_command(app)
+    options = {option.name: option for option in command.commands["train"].params}
     rows = []
-    for name, parameter in source_flags().items():
-        option = parameter.annotation.__metadata__[0]
-        flags = ", ".join(f"`{part}`" for text in option.param_decls for part in text.split("/"))
+    for name in source_flags():
+        option = options[name]
+        flags = ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
         rows.append((flags, f"`{name}`", option.help))
     return table(["flag", "in Python", "meaning"], rows)
 
@@ -112,9 +116,8 @@ def regenerated(page: str) -> str:
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
         if len(pattern.findall(page)) != 1:
             raise ValueError(f"{PAGE.name} needs exactly one pair of lines {begin!r} … {end!r}")
-        # A function, since a replacement text would have its backslashes interpreted.
-        fresh = f"{begin}\n\n{make()}\n\n{end}"
-        page = pattern.sub(lambda _, fresh=fresh: fresh, page)
+        before, after = pattern.split(page)
+        page = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
     return page
 
 

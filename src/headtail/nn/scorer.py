@@ -8,6 +8,12 @@ from headtail.nn.convolutions import linear
 from headtail.nn.sparse import pair_product
 
 
+def tile(device: torch.device, dim: int) -> tuple[int, int]:
+    """Returns how many tails and heads to score at once: hidden values that fit the cache, or fill a GPU."""
+    tails, elements = (512, 2**19) if device.type == "cpu" else (2**14, 2**26)
+    return tails, max(1, elements // (tails * dim))
+
+
 class HadamardScorer(nn.Module):
     """MLP(U_i ⊙ V_j): linear layers with BatchNorm and ReLU after each but the last, one logit."""
 
@@ -32,23 +38,35 @@ class HadamardScorer(nn.Module):
     def score_rows(self, u: Tensor, v: Tensor) -> Tensor:
         """Returns logits [B, T] of every head u [B, r] against every tail v [T, r] (evaluation mode).
 
-        W·(u ⊙ v) = (W·diag(u))·v, so the first layer is one product per head and u ⊙ v is never formed; the
-        batch norm's affine map is folded into the weights.
+        W·(u ⊙ v) = (W·diag(u))·v, so the first layer is one matrix product for several heads at once and u ⊙ v is
+        never formed; the batch norms' affine maps are folded into the weights.
         """
-        if not self.hidden:
-            weight = self.last.weight * u
-            return weight @ v.T + self.last.bias
-        weights = [self._folded(i) for i in range(len(self.hidden))]
         out = u.new_empty(u.shape[0], v.shape[0])
-        if out.numel() == 0:
-            return out
-        for place, row in enumerate(u):
-            matrix, bias = weights[0]
-            z = torch.addmm(bias, v, (matrix * row).T).relu_()
-            for matrix, bias in weights[1:]:
-                z = torch.addmm(bias, z, matrix.T).relu_()
-            out[place] = torch.addmv(self.last.bias, z, self.last.weight[0])
+        layers = [self._folded(i) for i in range(len(self.hidden))]
+        tails, heads = tile(u.device, u.shape[1])
+        for top in range(0, u.shape[0], heads):
+            first = self._first_layer(layers, u[top : top + heads])
+            for left in range(0, v.shape[0], tails):
+                block = v[left : left + tails]
+                out[top : top + heads, left : left + tails] = self._tile(first, layers[1:], block)
         return out
+
+    def _first_layer(self, layers: list[tuple[Tensor, Tensor]], u: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Returns the first layer with the heads u [B, r] multiplied in: weights [B·k, r] and bias [B·k, 1]."""
+        if not layers:
+            return self.last.weight * u, None
+        matrix, bias = layers[0]
+        return (matrix * u[:, None, :]).flatten(0, 1), bias.repeat(u.shape[0])[:, None]
+
+    def _tile(self, first: tuple[Tensor, Tensor | None], rest: list[tuple[Tensor, Tensor]], v: Tensor) -> Tensor:
+        """Returns logits [B, T] of the heads in `first` against the tails v [T, r]."""
+        weights, bias = first
+        if bias is None:
+            return weights @ v.T + self.last.bias
+        z = torch.addmm(bias, weights, v.T).relu_().view(-1, self.last.in_features, v.shape[0])
+        for matrix, shift in rest:
+            z = (matrix @ z).add_(shift[:, None]).relu_()
+        return (self.last.weight @ z).squeeze(1) + self.last.bias
 
     def _folded(self, layer: int) -> tuple[Tensor, Tensor]:
         """Returns weights and bias of a hidden layer with its batch norm's running statistics folded in."""

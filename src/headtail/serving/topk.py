@@ -99,27 +99,53 @@ def _best_tails(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None, wi
     best = torch.empty(heads.numel(), 0, dtype=torch.long, device=heads.device)
     for first in range(0, scorer.num_nodes, width):
         last = min(first + width, scorer.num_nodes)
-        keys = _keys(scorer.score_rows(heads, first, last), first)
+        scores = scorer.score_rows(heads, first, last).to(torch.float32)
+        refuse_nan(scores)
         here = (barred >= first) & (barred < last)
-        keys[owner[here], barred[here] - first] = _EXCLUDED
-        best = torch.cat([best, keys.topk(min(k, last - first), sorted=False).values], dim=1)
+        scores[owner[here], barred[here] - first] = torch.nan  # from here on NaN means: not to be answered
+        best = torch.cat([best, _contenders(scores, first, k)], dim=1)
         best = best.topk(min(k, best.shape[1])).values
     tails, scores = _decode(best)
     return TopK(heads, tails, scores)
 
 
-def _keys(scores: Tensor, first: int) -> Tensor:
-    """Packs scores [B, T] and tails first … first + T − 1 into int64 keys that sort as we rank.
+def refuse_nan(scores: Tensor) -> None:
+    """Refuses scores that cannot be ranked."""
+    if torch.isnan(scores).any():
+        raise DataError("some scores are not numbers (NaN) and cannot be ranked; the method has probably diverged.")
+
+
+def _contenders(scores: Tensor, first: int, k: int) -> Tensor:
+    """Returns keys [B, C] that hold the k best of scores [B, T] (all of them where T is smaller)."""
+    tails = torch.arange(first, first + scores.shape[1], device=scores.device).expand_as(scores)
+    k = min(k, scores.shape[1])
+    low = scores.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    chosen = low >= low.topk(k, sorted=False).values.amin(dim=1, keepdim=True)
+    most = int(chosen.sum(dim=1).max())
+    if most < scores.shape[1] // 4:
+        # Nearly always the k best and few equals of the last: only these need keys. A cumulative sum places each
+        # row's contenders side by side.
+        row, col = chosen.nonzero(as_tuple=True)
+        place = chosen.cumsum(dim=1)[row, col] - 1
+        scores, tails = (
+            torch.full((scores.shape[0], most), fill, dtype=values.dtype, device=values.device).index_put_(
+                (row, place), values[row, col]
+            )
+            for values, fill in ((scores, torch.nan), (tails, 0))
+        )
+    return _keys(scores, tails).topk(min(k, scores.shape[1]), sorted=False).values
+
+
+def _keys(scores: Tensor, tails: Tensor) -> Tensor:
+    """Packs scores and tails [B, C] into int64 keys that sort as we rank; NaN scores rank below everything.
 
     The upper half orders as the score does, the lower half prefers small tail numbers. No two keys of a row
     are equal, so `topk`, which breaks ties as it likes, has none to break.
     """
-    if torch.isnan(scores).any():
-        raise DataError("some scores are not numbers (NaN) and cannot be ranked; the method has probably diverged.")
     # Adding 0.0 turns −0.0 into 0.0: they are equal as scores but not as bits.
-    bits = (scores.to(torch.float32) + 0.0).view(torch.int32)
-    tails = torch.arange(first, first + scores.shape[1], device=scores.device)
-    return (_flip_negatives(bits).long() << 32) | (0xFFFFFFFF - tails)
+    bits = (scores + 0.0).view(torch.int32)
+    keys = (_flip_negatives(bits).long() << 32) | (0xFFFFFFFF - tails)
+    return keys.masked_fill_(scores.isnan(), _EXCLUDED)
 
 
 def _decode(keys: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,65 @@
+"""Training and scoring on a GPU: the same answers as on the CPU, and the same ones every time."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import Stop, history, predictor, same_weights, small_graph, timeless, trained, weights
+
+from headtail import LinkPredictor
+from headtail.training.observer import Observer
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("encoder", ["sage", "gat", "pyg:GATv2Conv"])
+def test_cpu_and_gpu_score_alike(encoder: str, tmp_path: Path) -> None:
+    trained(encoder=encoder, epochs=2).save(tmp_path / "run")
+    on_cpu, on_gpu = (LinkPredictor.load(tmp_path / "run", device) for device in ("cpu", "cuda"))
+    one, other = (model._trained().model for model in (on_cpu, on_gpu))
+    view = on_cpu.task.test_view
+    rows_columns = one.represent_all(on_cpu._trained().message_graph(view))
+    for wanted, found in zip(rows_columns, other.represent_all(on_gpu._trained().message_graph(view)), strict=True):
+        assert found.is_cuda
+        torch.testing.assert_close(found.cpu(), wanted, atol=1e-4, rtol=1e-4)
+    heads = torch.arange(60)
+    found = on_gpu._test_scorer().score_rows(heads.cuda(), 0, 60).cpu()
+    torch.testing.assert_close(found, on_cpu._test_scorer().score_rows(heads, 0, 60), atol=1e-4, rtol=1e-4)
+    assert on_gpu.evaluate()["mrr"] == pytest.approx(on_cpu.evaluate()["mrr"], abs=0.02)
+    table = on_gpu.predict([("p03", "p04"), ("p05", "p00")])
+    assert table["score"].tolist() == pytest.approx(on_cpu.predict(table)["score"].tolist(), abs=1e-4)
+
+
+def test_learns_on_the_gpu_what_it_learns_on_the_cpu() -> None:
+    graph = small_graph()
+    settings = {"epochs": 8, "learning_rate": 0.02, "batches": "rows", "neighbours": "bns"}
+    on_gpu, on_cpu = trained(graph, device="cuda", **settings), trained(graph, **settings)
+    assert on_gpu._trained().device.type == "cuda"
+    assert on_gpu.history[-1]["loss"] < 0.9 * on_gpu.history[0]["loss"]
+    assert on_gpu.history[-1]["loss"] == pytest.approx(on_cpu.history[-1]["loss"], rel=0.3)
+    assert 0.1 < on_gpu.evaluate()["mrr"] <= 1
+    assert on_gpu.history[0]["pairs_scored"] == on_cpu.history[0]["pairs_scored"]
+
+
+def test_the_same_seed_gives_the_same_run_on_the_gpu() -> None:
+    graph = small_graph()
+    one, other = (trained(graph, device="cuda", dropout=0.2) for _ in range(2))
+    assert history(one) == history(other)
+    assert same_weights(weights(one), weights(other))
+
+
+def test_resume_on_the_gpu_equals_no_interruption(tmp_path: Path) -> None:
+    graph = small_graph()
+    whole = trained(graph, device="cuda", dropout=0.2)
+    predictor(device="cuda", dropout=0.2).fit(graph, tmp_path / "run", observer=Stop(2))
+    resumed = predictor(device="cuda", dropout=0.2).fit(graph, tmp_path / "run", resume=True, observer=Observer())
+    assert history(resumed) == history(whole)
+    assert timeless(resumed.evaluate()) == timeless(whole.evaluate())
+
+
+def test_a_run_moves_from_gpu_to_cpu(tmp_path: Path) -> None:
+    graph = small_graph()
+    predictor(device="cuda").fit(graph, tmp_path / "run", observer=Stop(2))
+    moved = predictor(device="cpu").fit(graph, tmp_path / "run", resume=True, observer=Observer())
+    assert moved.finished
+    assert moved._test_scorer().device.type == "cpu"
