@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tiny_runs import predictor, same_weights, small_graph, timeless, trained, weights
 
 from headtail import LinkPredictor
 from headtail.config import make_config
 from headtail.errors import ConfigError, DataError, HeadtailError, RunError
 from headtail.predictor import LeaveOut, portable_settings
 from headtail.training.observer import Observer
+from tiny_runs import predictor, same_weights, small_graph, timeless, trained, weights
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,13 @@ def test_a_saved_run_answers_as_before(model: LinkPredictor, tmp_path: Path) -> 
     assert timeless(reread.evaluate()) == timeless(model.evaluate())
     assert reread.history == model.history
     assert portable_settings(reread.config) == portable_settings(model.config)
-    assert {path.suffix for path in (tmp_path / "run").iterdir()} == {".yaml", ".jsonl", ".md", ".safetensors", ".parquet"}
+    assert {path.suffix for path in (tmp_path / "run").iterdir()} == {
+        ".yaml",
+        ".jsonl",
+        ".md",
+        ".safetensors",
+        ".parquet",
+    }
 
 
 def test_what_is_no_finished_run_is_refused(model: LinkPredictor, tmp_path: Path) -> None:

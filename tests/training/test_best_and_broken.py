@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import Stop, history, predictor, same_weights, small_graph, timeless, trained, weights
 from torch import Tensor
 
 import headtail.predictor
@@ -24,6 +23,7 @@ from headtail.training.checkpoint import CheckpointStore
 from headtail.training.objectives import OBJECTIVES
 from headtail.training.observer import Observer
 from headtail.training.trainer import GnnMethod
+from tiny_runs import Stop, history, predictor, same_weights, small_graph, timeless, trained, weights
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> None:
@@ -37,7 +37,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "best"), [([0.1, 0.4, 0.3, 0.2], 2), ([0.1, 0.2, 0.3, 0.4], 4), ([0.3, 0.3, 0.3, 0.3], 1), ([0.0] * 4, 1)]
+    ("values", "best"),
+    [([0.1, 0.4, 0.3, 0.2], 2), ([0.1, 0.2, 0.3, 0.4], 4), ([0.0] * 4, 1)],
 )
 def test_the_best_validation_epoch_is_kept(values: list[float], best: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = small_graph()

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-from random_graphs import Pairs, graph_of
-from tiny_runs import SMALL
 
 from headtail import LinkPredictor
 from headtail.graph.graph import Graph
 from headtail.training.observer import Observer, Record
+from random_graphs import Pairs, graph_of
+from tiny_runs import SMALL
 
 NODES = 12
 # Degrees from one to four, two heads without links, a node (11) without any.

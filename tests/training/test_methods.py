@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import small_graph, trained, weights
 from torch import Tensor
 
 from headtail import LinkPredictor
+from random_graphs import graph_of
+from tiny_runs import small_graph, trained, weights
 
 COMBINATIONS: list[dict[str, Any]] = [
     {"method": "aml", "encoder": "gat"},
@@ -100,8 +101,6 @@ def test_knowledge_transfer_saves_weights() -> None:
 
 
 def test_a_head_linked_to_every_node_has_no_negatives_and_does_no_harm() -> None:
-    from random_graphs import graph_of
-
     full = [(0, tail) for tail in range(1, 8)] + [(1, 2)]
     model = trained(graph_of(full, 8, valid=[(2, 3)], test=[(3, 4)]), epochs=1, structure=4, eval_negatives=3)
     assert model.history[0]["pairs_scored"] == 8 + 2  # only the link 1 → 2 has tails left to compare with

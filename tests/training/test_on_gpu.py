@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import Stop, history, predictor, same_weights, small_graph, timeless, trained, weights
 
 from headtail import LinkPredictor
 from headtail.training.observer import Observer
+from tiny_runs import Stop, history, predictor, same_weights, small_graph, timeless, trained, weights
 
 pytestmark = pytest.mark.gpu
 

@@ -3,9 +3,9 @@
 import io
 
 from rich.console import Console
-from tiny_runs import predictor, small_graph, trained
 
 from headtail.training.progress import ProgressBar
+from tiny_runs import predictor, small_graph, trained
 
 
 def shown(terminal: bool, **settings: int) -> str:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import Stop, history, predictor, same_weights, small_graph, timeless, trained, weights
 
 from headtail import LinkPredictor
 from headtail.errors import HeadtailError, RunError
 from headtail.training.observer import Observer
+from tiny_runs import Stop, history, predictor, same_weights, small_graph, timeless, trained, weights
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from tiny_runs import small_graph, trained
 
 from headtail.config import Config, make_config
 from headtail.errors import ConfigError
 from headtail.training.trainer import cosine, epoch_seed, resolve_auto, resolve_device
+from tiny_runs import small_graph, trained
 
 
 def test_the_learning_rate_falls_along_half_a_cosine() -> None:
@@ -88,6 +88,8 @@ def test_a_device_that_training_does_not_know_is_refused(name: str) -> None:
         resolve_device(name)
 
 
-@pytest.mark.xfail(strict=True, raises=(ValueError, RuntimeError), reason="seed × 1,000,003 leaves the 64 bits of torch")
+@pytest.mark.xfail(
+    strict=True, raises=(ValueError, RuntimeError), reason="seed × 1,000,003 leaves the 64 bits of torch"
+)
 def test_any_seed_that_the_settings_allow_can_be_trained_with() -> None:
     assert trained(epochs=1, seed=10**14).finished

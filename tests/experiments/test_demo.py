@@ -1,0 +1,104 @@
+"""The demo end to end on a tiny graph that takes Debian's place."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headtail import LinkPredictor
+from headtail.config import PRESETS
+from headtail.experiments import demo
+from headtail.graph.graph import Graph
+from random_graphs import as_pairs
+from tiny_runs import SMALL, predictor, small_graph
+
+PACKAGES = ("p03", "p14", "p25")
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Graph:
+    """Has the demo load the tiny graph, ask for its nodes, and train with tiny settings."""
+    graph = small_graph()
+    settings = {name: value for name, value in SMALL.items() if name != "device"}
+    monkeypatch.setitem(PRESETS, "fast", PRESETS["fast"] | settings)
+    monkeypatch.setattr(demo, "load", {"debian": graph}.__getitem__)
+    monkeypatch.setattr(demo, "PACKAGES", PACKAGES)
+    return graph
+
+
+def test_the_demo_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer: dict[str, Any] = demo.run_demo(tmp_path / "run", "cpu", json_output=True)
+    assert capsys.readouterr().out == ""
+    assert json.loads(json.dumps(answer)) == answer
+    results = answer["results"]
+    assert [result["method"] for result in results] == ["aml", "popularity", "cn", "aa", "ra", "item2hop"]
+    for result in results:
+        assert set(result) == {"method", "mrr", "hits@10", "seconds"}
+        assert 0 < result["mrr"] <= result["hits@10"] + 0.1 <= 1.1
+        assert result["seconds"] > 0
+    assert len({result["mrr"] for result in results}) > 3
+    model = LinkPredictor.load(tmp_path / "run", device="cpu")
+    assert results[0]["mrr"] == model.evaluate()["mrr"]
+    assert Path(answer["plot"]).read_bytes().startswith(b"\x89PNG")
+    assert answer["run"] == str(tmp_path / "run")
+    assert answer["seconds"] >= sum(result["seconds"] for result in results[1:])
+
+
+def test_predictions_are_marked_with_the_release_that_added_them(tmp_path: Path) -> None:
+    answer: dict[str, Any] = demo.run_demo(tmp_path / "run", "cpu", json_output=True)
+    rows = answer["recommendations"]
+    assert [row["head"] for row in rows] == [name for name in PACKAGES for _ in range(demo.PREDICTIONS)]
+    split = LinkPredictor.load(tmp_path / "run", device="cpu").task.split
+    truth: dict[tuple[str, str], int] = {}
+    for year, links in ((2025, split.valid.positives), (2026, split.test.positives)):
+        truth |= {(f"p{head:02}", f"p{tail:02}"): year for head, tail in as_pairs(links)}
+    train = {(f"p{head:02}", f"p{tail:02}") for head, tail in as_pairs(split.train)}
+    assert [row["added"] for row in rows] == [truth.get((row["head"], row["tail"])) for row in rows]
+    assert not {(row["head"], row["tail"]) for row in rows} & train
+
+
+def test_added_links_are_really_found(monkeypatch: pytest.MonkeyPatch, tiny: Graph) -> None:
+    """Whoever asks for all tails sees every held-out link of those packages, with its year."""
+    model = predictor(epochs=1).fit(tiny)
+    monkeypatch.setattr(demo, "PACKAGES", tuple(f"p{node:02}" for node in range(60)))
+    monkeypatch.setattr(demo, "PREDICTIONS", 59)
+    years = demo._recommendations(model)["added"].dropna().tolist()
+    split = model.task.split
+    assert years.count(2025) == split.valid.positives.shape[1]
+    assert years.count(2026) == split.test.positives.shape[1]
+
+
+def test_the_demo_for_people(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    answer: dict[str, Any] = demo.run_demo(tmp_path / "run", "cpu", seed=1)
+    shown = capsys.readouterr().out
+    assert "60 packages, 300 links" in shown
+    assert "leak audit passed" in shown
+    assert "epoch 4/4" in shown
+    for result in answer["results"]:
+        (line,) = [line for line in shown.splitlines() if line.split()[:1] == [result["method"]]]
+        assert line.split()[1:3] == [f"{100 * result['mrr']:.2f}", f"{100 * result['hits@10']:.2f}"]
+    for row in answer["recommendations"]:
+        mark = f"{row['tail']} ✓ {row['added']}" if row["added"] else row["tail"]
+        (line,) = [line for line in shown.splitlines() if line.split()[:1] == [row["head"]]]
+        assert mark in line
+    assert str(tmp_path / "run" / "accuracy-time.png") in shown.replace("\n", "")
+    assert f"headtail evaluate {tmp_path / 'run'}" in shown
+
+
+def test_an_older_demo_is_replaced(tmp_path: Path) -> None:
+    first = demo.run_demo(tmp_path / "run", "cpu", seed=0, json_output=True)
+    second = demo.run_demo(tmp_path / "run", "cpu", seed=1, json_output=True)
+    assert first["recommendations"] != second["recommendations"]
+    assert LinkPredictor.load(tmp_path / "run", device="cpu").config.training.seed == 1
+
+
+def test_the_curve_of_training_adds_up_the_seconds(tiny: Graph) -> None:
+    model = predictor(epochs=3).fit(tiny)
+    curve = demo._aml_curve(model)
+    seconds = [record["seconds"] for record in model.history]
+    assert list(curve.seconds) == pytest.approx([seconds[0], seconds[0] + seconds[1], sum(seconds)])
+    assert list(curve.values) == [100 * record["valid_mrr"] for record in model.history]
