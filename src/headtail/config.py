@@ -97,7 +97,7 @@ class TrainingConfig(Section):
         description="squared_hinge or cross_entropy; auto: cross_entropy for mrr, squared_hinge for hits@K",
     )
     evaluate_every: int = Field(1, ge=1, description="epochs between evaluations on the validation links")
-    seed: int = Field(0, ge=0, description="fixes splits, weights, batches and negatives")
+    seed: int = Field(0, ge=0, lt=2**63, description="fixes splits, weights, batches and negatives")
     device: str = Field("auto", description="cpu, cuda or auto")
 
 

@@ -14,6 +14,15 @@ from torch import Tensor
 from headtail.errors import HeadtailError, RunError
 
 
+def _read_umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+_UMASK = _read_umask()
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a temporary path beside `path`; when the block ends well, it takes the place of `path`.
@@ -26,6 +35,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())
+        temporary.chmod(0o666 & ~_UMASK)  # some writers make files that only their owner may read
         temporary.replace(path)
     except (OSError, SafetensorError) as error:
         raise HeadtailError(f"cannot write {path}: {_reason(error)}; the old file, if any, is unchanged.") from error

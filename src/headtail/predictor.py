@@ -1,7 +1,7 @@
 """LinkPredictor, the front door: fit, evaluate, predict, recommend, save, load."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from headtail.card import model_card
 from headtail.config import DEFAULT_PRESET, Config, load_config, make_config
 from headtail.contract import PairScorer
-from headtail.errors import HeadtailError, RunError
+from headtail.errors import ConfigError, DataError, HeadtailError, RunError, did_you_mean
 from headtail.evaluation.evaluator import evaluate
 from headtail.evaluation.metrics import Metric
 from headtail.files import write_text
@@ -24,7 +24,7 @@ from headtail.graph.store import fingerprint, load_task
 from headtail.graph.task import LinkTask, make_task
 from headtail.nn.convolutions import make_convolution
 from headtail.nn.models import MODELS
-from headtail.runs import CARD_FILE, CONFIG_FILE, Journal, begin_run, check_folder, read_history, write_history
+from headtail.runs import CARD_FILE, CONFIG_FILE, Journal, check_folder, new_run, read_history, write_history
 from headtail.sampling.batches import BATCHES
 from headtail.sampling.negatives import NEGATIVES
 from headtail.sampling.neighbours import NEIGHBOURS
@@ -110,7 +110,8 @@ class LinkPredictor:
         if folder is not None:
             checkpoints = CheckpointStore(folder, fingerprint(task), portable_settings(self.config))
             if not resume:
-                begin_run(folder, self.config, task)
+                with new_run(folder, self.config, task):
+                    pass  # the model follows when it is trained
         observer = observer or ProgressBar(Console(stderr=True))
         watch = observer if folder is None else Journal(observer, folder)
         validate = lambda scorer: evaluate_part(scorer, task, "valid")  # noqa: E731
@@ -147,6 +148,8 @@ class LinkPredictor:
     def predict(self, pairs: Sequence[tuple[Name, Name]] | pd.DataFrame) -> pd.DataFrame:
         """Scores pairs of node names; returns columns head, tail, score, a higher score being a likelier link."""
         if isinstance(pairs, pd.DataFrame):
+            if pairs.shape[1] < 2:
+                raise DataError("pairs need two columns, heads and tails.")
             heads, tails = pairs.iloc[:, 0].tolist(), pairs.iloc[:, 1].tolist()
         else:
             heads, tails = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -169,8 +172,9 @@ class LinkPredictor:
             leave_out: links not to answer with: all that the data has ("known"), only those learned from
                 ("training"), or none ("nothing").
         """
+        empty = pd.DataFrame(columns=["head", "tail", "score", "rank"])
         frames = list(self.recommend_blocks(heads, k, leave_out))
-        return pd.concat(frames, ignore_index=True)
+        return pd.concat(frames, ignore_index=True) if frames else empty
 
     def recommend_blocks(
         self,
@@ -184,9 +188,12 @@ class LinkPredictor:
         if heads is None:
             nodes = torch.arange(task.graph.num_nodes)
         else:
-            asked = [heads] if isinstance(heads, str | int) else list(heads)
+            asked = list(heads) if isinstance(heads, Iterable) and not isinstance(heads, str) else [heads]
             nodes = task.graph.names.find(asked, "the heads")
-        known = {"known": task.known, "training": task.train_view.out_rows, "nothing": None}[leave_out]
+        leaves_out = {"known": task.known, "training": task.train_view.out_rows, "nothing": None}
+        if leave_out not in leaves_out:
+            raise ConfigError(f"unknown leave_out {leave_out!r}; {did_you_mean(leave_out, leaves_out)}")
+        known = leaves_out[leave_out]
         blocks = top_k(self._test_scorer(), nodes, k, known=known, progress=progress)
         return named_rows(blocks, task.graph.names)
 
@@ -196,8 +203,8 @@ class LinkPredictor:
         """Writes a run folder: configuration, model, graph, node names, metrics and a model card."""
         folder = Path(folder)
         check_folder(folder, resume=False, overwrite=overwrite)
-        begin_run(folder, self.config, self.task)
-        self._write_model(folder)
+        with new_run(folder, self.config, self.task) as fresh:
+            self._write_model(fresh)
 
     @staticmethod
     def load(folder: str | Path, device: str = "auto") -> "LinkPredictor":
@@ -221,12 +228,14 @@ class LinkPredictor:
         task = load_task(folder)
         method = GnnMethod.create(task, predictor.config)
         try:
-            method.model.load_state_dict(load_model(folder, fingerprint(task)))
+            weights, best_epoch = load_model(folder, fingerprint(task))
+            method.model.load_state_dict(weights)
         except RuntimeError as error:
             raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
         method.model.eval()
         predictor._method = method
-        predictor.history, predictor.best_epoch = read_history(folder)
+        predictor.history, predictor.best_epoch = read_history(folder), best_epoch
+        predictor.finished = len(predictor.history) == config.training.epochs
         return predictor
 
     @property
@@ -255,7 +264,10 @@ class LinkPredictor:
 
 def evaluate_part(scorer: PairScorer, task: LinkTask, part: str) -> dict[str, float]:
     """Evaluates the validation or test links; the task's own metric comes first."""
-    held_out = {"valid": task.split.valid, "test": task.split.test}[part]
+    parts = {"valid": task.split.valid, "test": task.split.test}
+    if part not in parts:
+        raise ConfigError(f"unknown part {part!r} of the split; links not trained on are evaluated: valid or test.")
+    held_out = parts[part]
     assert isinstance(held_out.negatives, Tensor)
     metrics = evaluate(scorer, held_out.positives, held_out.negatives, task.metric)
     return {task.metric: metrics.pop(task.metric)} | metrics
@@ -269,7 +281,8 @@ def portable_settings(config: Config) -> str:
 
 def check_names(config: Config) -> None:
     """Resolves every component name, so that a typo is told before any data is read."""
-    make_convolution(config.model.encoder, 4, 4)
+    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
+        make_convolution(config.model.encoder, 4, 4)
     MODELS[config.model.method]
     BATCHES[config.sampling.batches]
     NEIGHBOURS[config.sampling.neighbours]

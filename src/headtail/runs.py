@@ -3,7 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,17 @@ def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> None:
         )
 
 
-def begin_run(folder: Path, config: Config, task: LinkTask) -> None:
-    """Writes configuration and task of a new run; an older run there goes only once that has worked."""
+@contextmanager
+def new_run(folder: Path, config: Config, task: LinkTask) -> Iterator[Path]:
+    """Yields a folder with configuration and task of a new run, which becomes `folder` when the block ends well.
+
+    An older run there goes only then, so a full disk costs neither.
+    """
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}.new")
     try:
         write_text(fresh / CONFIG_FILE, config.to_yaml())
         save_task(task, fresh)
+        yield fresh
         folder.mkdir(parents=True, exist_ok=True)
         for name in RUN_FILES:
             (folder / name).unlink(missing_ok=True)
@@ -58,9 +64,11 @@ class Journal(Observer):
         self.inner, self.folder = inner, folder
         self.records: list[Record] = []
 
+    def resumed(self, history: Sequence[Record]) -> None:
+        self.records = list(history)
+        self.inner.resumed(history)
+
     def started(self, epochs: int, done: int, metric: str) -> None:
-        if done:
-            self.records = read_history(self.folder)[0][:done]
         self.inner.started(epochs, done, metric)
 
     def batch_done(self, epoch: int, batch: int, batches: int, links: int, loss: float) -> None:
@@ -81,13 +89,11 @@ def write_history(folder: Path, history: list[Record], result: Record | None = N
     write_text(folder / METRICS_FILE, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def read_history(folder: Path) -> tuple[list[Record], int]:
-    """Returns the epochs of metrics.jsonl and the best one."""
+def read_history(folder: Path) -> list[Record]:
+    """Returns the epochs of metrics.jsonl."""
     path = folder / METRICS_FILE
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
         raise RunError(f"{path} is missing or damaged ({error}); restore it from a copy, or train again.") from error
-    epochs = [line for line in lines if "loss" in line]
-    best = next((int(line["best_epoch"]) for line in lines if "best_epoch" in line), 0)
-    return epochs, best
+    return [line for line in lines if "loss" in line]

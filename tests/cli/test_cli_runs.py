@@ -53,7 +53,7 @@ def test_interrupt_saves_the_best_so_far_and_resume_ends_like_no_interruption(
     assert stopped.code == 130
     assert (stopped.json["finished"], stopped.json["epochs"]) == (False, 1)
     assert "interrupted after epoch 1" in stopped.err
-    assert f"--out {out} --resume" in stopped.err
+    assert "Go on with the same command and --resume" in stopped.err
     assert cli("evaluate", out).code == 0
     # No settings are repeated: a run goes on with its own.
     resumed = cli("train", links_csv, "--out", out, "--resume", "--json")

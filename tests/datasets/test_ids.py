@@ -56,7 +56,7 @@ def test_row_numbers() -> None:
     assert (numbered.num_nodes, numbered.names) == (7, None)
     with pytest.raises(DataError, match=r"links\.csv links node 7, but x\.npy has 7 rows.*0 … 6"):
         number_by_rows([ids(0), ids(7)], 7, "links.csv", "x.npy")
-    with pytest.raises(DataError, match=r"ids such as 'a', and x\.npy does not say.*nodes="):
+    with pytest.raises(DataError, match=r"ids such as 'a', and x\.npy does not say.*nodes"):
         number_by_rows([ids("a"), ids("b")], 7, "links.csv", "x.npy")
 
 
@@ -97,7 +97,7 @@ def test_unusable_node_tables(tmp_path: Path) -> None:
 
 def test_options_that_contradict_each_other() -> None:
     table = pd.DataFrame({"id": ["a"], "about": ["x"]})
-    with pytest.raises(DataError, match="give nodes="):
+    with pytest.raises(DataError, match="give nodes"):
         NodeFacts(text="about")
     with pytest.raises(DataError, match="leave one out"):
         NodeFacts(features=np.ones((1, 1)), nodes=table, text="about")

@@ -111,7 +111,6 @@ def test_ctrl_c_before_the_first_epoch_ended_has_nothing_to_keep(tmp_path: Path)
         LinkPredictor.load(tmp_path / "run")
 
 
-@pytest.mark.xfail(strict=True, reason="without a validation yet, the weights amid the interrupted epoch are kept")
 def test_ctrl_c_before_the_first_validation_keeps_a_finished_epoch() -> None:
     graph = small_graph()
     amid = predictor(evaluate_every=3).fit(graph, observer=Stop(2, 2))

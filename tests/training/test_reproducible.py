@@ -39,7 +39,6 @@ def test_training_leaves_the_callers_random_numbers_alone() -> None:
     assert torch.equal(torch.rand(3), wanted)
 
 
-@pytest.mark.xfail(strict=True, reason="checking the encoder's name makes its weights from the caller's generator")
 def test_a_new_predictor_leaves_the_callers_random_numbers_alone() -> None:
     torch.manual_seed(7)
     wanted = torch.rand(3)
@@ -135,7 +134,6 @@ def test_a_run_may_move_to_another_device(tmp_path: Path) -> None:
     assert predictor(device="cpu").fit(graph, tmp_path / "run", resume=True, observer=Observer()).finished
 
 
-@pytest.mark.xfail(strict=True, raises=RunError, reason="the checkpoint has the history, yet the journal is required")
 def test_a_run_killed_between_checkpoint_and_journal_can_be_resumed(tmp_path: Path) -> None:
     graph = small_graph()
     predictor().fit(graph, tmp_path / "run", observer=Stop(1))

@@ -81,15 +81,11 @@ def test_a_device_that_is_none_is_refused_by_name(name: str) -> None:
         resolve_device(name)
 
 
-@pytest.mark.xfail(strict=True, reason="every name that PyTorch knows is accepted, and fails later without advice")
 @pytest.mark.parametrize("name", ["mps", "meta", "xpu"])
 def test_a_device_that_training_does_not_know_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="use cpu, cuda or auto"):
         resolve_device(name)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=(ValueError, RuntimeError), reason="seed × 1,000,003 leaves the 64 bits of torch"
-)
 def test_any_seed_that_the_settings_allow_can_be_trained_with() -> None:
     assert trained(epochs=1, seed=10**14).finished

@@ -65,8 +65,7 @@ def train(
     if not predictor.finished:
         say(
             f"training was interrupted after epoch {result['epochs']}; the best model so far "
-            f"(epoch {result['best_epoch']}) is saved. Go on with: "
-            f"headtail train {quote(data)} --out {quote(str(out))} --resume"
+            f"(epoch {result['best_epoch']}) is saved. Go on with the same command and --resume."
         )
     if as_json:
         print_json({"run": str(out), "finished": predictor.finished, **result})

@@ -95,14 +95,14 @@ def number_by_rows(columns: Sequence[pd.Index], num_rows: int, source: str, matr
     if not all(is_integer(ids) for ids in columns):
         raise DataError(
             f"{source} has ids such as {columns[0][0]!r}, and {matrix} does not say which row is whose; "
-            "give nodes=, a table of the ids in row order, or features as CSV or Parquet with an id column"
+            "give nodes (--nodes), a table of the ids in row order, or features as CSV or Parquet with an id column"
         )
     for ids in columns:
         wrong = (ids < 0) | (ids >= num_rows)
         if wrong.any():
             raise DataError(
                 f"{source} links node {ids[int(np.argmax(wrong))]}, but {matrix} has {num_rows} rows, for "
-                f"nodes 0 … {num_rows - 1}; if ids are not rows, give nodes=, a table of ids in row order"
+                f"nodes 0 … {num_rows - 1}; if ids are not rows, give nodes (--nodes), a table of ids in row order"
             )
     return Numbering(num_rows, None, [np.asarray(ids, dtype=np.int64) for ids in columns])
 
@@ -131,7 +131,7 @@ def align_rows(table: Table, ids: pd.Index, names: pd.Index) -> Ints:
         extra = ids[~ids.isin(names)]
         raise DataError(
             f"{table.source} has {len(extra)} nodes that occur in no link, first {_shown(extra)}; "
-            "remove them, or give nodes=, a table of all nodes, to keep them without links"
+            "remove them, or give nodes (--nodes), a table of all nodes, to keep them without links"
         )
     return rows.astype(np.int64)
 

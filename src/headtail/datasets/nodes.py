@@ -65,7 +65,7 @@ class NodeFacts:
         node_column: str | None = None,
     ) -> None:
         if text is not None and nodes is None:
-            raise DataError("text names a column of the node table, and there is none; give nodes=, a table with it")
+            raise DataError("text names a column of the node table, but there is none; give nodes (--nodes) with it")
         if text is not None and features is not None:
             raise DataError("features and text are both given; leave one out, features come from one source")
         self._matrix: tuple[Array, str] | None = None

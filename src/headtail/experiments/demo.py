@@ -45,6 +45,8 @@ def run_demo(out: Path, device: str = "auto", seed: int = 0, json_output: bool =
     )
     predictor = LinkPredictor(preset="fast", device=device, seed=seed)
     predictor.fit(graph, out, overwrite=True, observer=ProgressBar(console), say=console.print)
+    if not predictor.finished:
+        raise KeyboardInterrupt
     task = predictor.task
     results, curves = [_aml_result(predictor)], [_aml_curve(predictor)]
     for name in RIVALS:

@@ -123,7 +123,7 @@ def with_negatives(split: Split, graph: Graph, metric: str, count: int, seed: in
     held_out = []
     for offset, part in enumerate((split.valid, split.test)):
         if part.negatives is None:
-            generator = torch.Generator().manual_seed(2 * seed + offset + 1)
+            generator = torch.Generator().manual_seed((2 * seed + offset + 1) % 2**63)
             if metric == "mrr":
                 negatives = _random_tails(part.positives[0], known, count, generator)
             else:

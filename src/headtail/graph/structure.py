@@ -27,7 +27,7 @@ def structural_features(view: GraphView, dim: int, seed: int = 0) -> Tensor:
     right = 1.0 / np.sqrt(np.maximum(np.asarray(matrix.sum(axis=0)).ravel(), 1))
     normal = sp.csr_array(sp.diags_array(left) @ matrix @ sp.diags_array(right)).astype(np.float32)
     rank = max(1, min(-(-dim // 2) if view.directed else dim, view.num_nodes - 1))
-    u, values, vt = randomized_svd(normal, rank, n_iter=4, random_state=seed)
+    u, values, vt = randomized_svd(normal, rank, n_iter=4, random_state=seed % 2**32)
     halves = [u, vt.T] if view.directed else [u]
     features = np.concatenate([half * np.sqrt(values) for half in halves], axis=1)[:, :dim]
     length = np.linalg.norm(features, axis=1, keepdims=True)

@@ -97,8 +97,8 @@ def save_model(folder: Path, weights: dict[str, Tensor], fingerprint: str, best_
     write_tensors(folder / MODEL_FILE, weights, {"fingerprint": fingerprint, "best_epoch": best_epoch})
 
 
-def load_model(folder: Path, fingerprint: str) -> dict[str, Tensor]:
-    """Reads what `save_model` wrote.
+def load_model(folder: Path, fingerprint: str) -> tuple[dict[str, Tensor], int]:
+    """Reads what `save_model` wrote: weights and the epoch they are from.
 
     Raises:
         RunError: the file is missing, damaged, or belongs to another graph.
@@ -106,7 +106,7 @@ def load_model(folder: Path, fingerprint: str) -> dict[str, Tensor]:
     weights, facts = read_tensors(folder / MODEL_FILE)
     if facts.get("fingerprint") != fingerprint:
         raise RunError(f"{folder / MODEL_FILE} was trained on another graph than the one in {folder}.")
-    return weights
+    return weights, int(str(facts.get("best_epoch", 0)))
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """What training tells those who watch: progress bars, tables, tests."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Record = dict[str, Any]
@@ -8,6 +8,9 @@ Record = dict[str, Any]
 
 class Observer:
     """Hears about training; this base class ignores everything."""
+
+    def resumed(self, history: Sequence[Record]) -> None:
+        """Training goes on after the epochs of `history`; comes before `started`."""
 
     def started(self, epochs: int, done: int, metric: str) -> None:
         """Training begins with `done` of `epochs` epochs behind it."""

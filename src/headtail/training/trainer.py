@@ -38,8 +38,11 @@ def resolve_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise ConfigError(f"unknown device {name!r}; use cpu, cuda or auto.") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device 'cuda' was asked for, but PyTorch sees no GPU here; use --device cpu or auto.")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device {name!r} is not one that headtail trains on; use cpu, cuda or auto.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        seen = f"{torch.cuda.device_count()} GPUs" if torch.cuda.device_count() else "no GPU"
+        raise ConfigError(f"device {name!r} was asked for, but PyTorch sees {seen} here; use --device cpu or auto.")
     return device
 
 
@@ -112,6 +115,7 @@ class GnnMethod(Method):
         progress = Progress()
         if resume and checkpoints is not None:
             progress = checkpoints.load(self.model, optimizer)
+            observer.resumed(progress.history)
         observer.started(t.epochs, progress.epoch, self.task.metric)
         try:
             for epoch in range(progress.epoch + 1, t.epochs + 1):
@@ -125,7 +129,9 @@ class GnnMethod(Method):
                     value = next(iter(metrics.values()))
                     if value > progress.best_value:
                         progress.best_value, progress.best_epoch = value, epoch
-                        progress.best_weights = {k: v.clone() for k, v in self.model.state_dict().items()}
+                        progress.best_weights = self._weights()
+                if progress.best_value == -math.inf:  # nothing was validated yet: the newest epoch is the best known
+                    progress.best_epoch, progress.best_weights = epoch, self._weights()
                 progress.epoch = epoch
                 progress.history.append(record)
                 if checkpoints is not None:
@@ -139,6 +145,9 @@ class GnnMethod(Method):
             self.model.load_state_dict(progress.best_weights)
         self.model.eval()
         return progress
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
 
     def _train_epoch(
         self,
@@ -235,7 +244,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 def epoch_seed(seed: int, epoch: int) -> int:
     """A seed for one epoch of one run; different for every pair within reason."""
-    return seed * 1_000_003 + epoch
+    return (seed * 1_000_003 + epoch) % 2**63
 
 
 def describe_failure(
@@ -247,5 +256,5 @@ def describe_failure(
     return (
         f"the loss became {loss} in epoch {epoch}, batch {number}: {batch.positive.shape[1]:,} positives and "
         f"{batch.negative.shape[1]:,} negatives over {batch.nodes.numel():,} nodes, {broken:,} scores not finite. "
-        f"Lower learning_rate (now {rate:g}), or check the features for extreme values; finished epochs are kept."
+        f"Lower learning_rate (now {rate:g}), or check the features for extreme values, and train again."
     )
