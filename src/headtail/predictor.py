@@ -31,6 +31,7 @@ from headtail.sampling.neighbours import NEIGHBOURS
 from headtail.serving.tables import named_rows
 from headtail.serving.topk import top_k
 from headtail.training.checkpoint import MODEL_FILE, CheckpointStore, load_model, save_model
+from headtail.training.memory import keep_freed_memory
 from headtail.training.objectives import OBJECTIVES
 from headtail.training.observer import Observer, Record
 from headtail.training.progress import ProgressBar
@@ -251,6 +252,7 @@ class LinkPredictor:
     def _test_scorer(self) -> PairScorer:
         """Encodes all nodes once and keeps the result."""
         if self._scorer is None:
+            keep_freed_memory()
             self._scorer = self._trained().scorer(self.task.test_view)
         return self._scorer
 

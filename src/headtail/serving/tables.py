@@ -14,6 +14,7 @@ from headtail.graph.names import NodeNames
 from headtail.serving.topk import TopK
 
 SUFFIXES = (".parquet", ".csv")
+ROWS_PER_GROUP = 100_000
 
 
 def named_rows(blocks: Iterable[TopK], names: NodeNames) -> Iterator[pd.DataFrame]:
@@ -42,8 +43,20 @@ def check_suffix(path: Path) -> None:
         raise DataError(f"cannot write {path}: it is a folder.")
 
 
+def _in_batches(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """Joins small frames, since every frame becomes a row group and readers want few of them."""
+    waiting: list[pd.DataFrame] = []
+    for frame in frames:
+        waiting.append(frame)
+        if sum(map(len, waiting)) >= ROWS_PER_GROUP:
+            yield pd.concat(waiting, ignore_index=True)
+            waiting = []
+    if waiting:
+        yield pd.concat(waiting, ignore_index=True)
+
+
 def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
-    """Writes frames one after the other, never holding more than one; returns the number of rows.
+    """Writes frames one after the other, never holding many rows; returns the number of rows.
 
     The file appears only when it is complete.
     """
@@ -58,7 +71,7 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
         else:
             writer: pq.ParquetWriter | None = None
             try:
-                for frame in frames:
+                for frame in _in_batches(frames):
                     table = pa.Table.from_pandas(frame, preserve_index=False)
                     writer = writer or pq.ParquetWriter(temporary, table.schema)
                     writer.write_table(table)
