@@ -11,9 +11,10 @@ import torch
 
 from headtail import load
 from headtail.config import make_config
+from headtail.contract import Validate
 from headtail.graph.task import make_task
 from headtail.training.observer import Observer
-from headtail.training.trainer import GnnMethod, Validate
+from headtail.training.trainer import GnnMethod
 
 
 class Times(Observer):

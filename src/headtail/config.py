@@ -151,7 +151,7 @@ SECTIONS: dict[str, type[Section]] = {
 SECTION_OF: dict[str, str] = {setting: section for section, kind in SECTIONS.items() for setting in kind.model_fields}
 
 PRESETS: dict[str, dict[str, Value]] = {
-    # What the paper publishes for ogbl-citation2 (METHOD 5).
+    # What the paper publishes for ogbl-citation2 (docs/method.md, 5).
     "paper": {},
     # Good accuracy in minutes on two CPU cores.
     "fast": {

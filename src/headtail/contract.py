@@ -5,6 +5,7 @@ one recommender and one shared test case serve them all.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -32,8 +33,16 @@ class PairScorer(ABC):
         return pairs.view(heads.numel(), tails.numel())
 
 
+# Scores the validation links and returns metrics, the first of which is the one to maximise.
+Validate = Callable[[PairScorer], dict[str, float]]
+
+
 class Method(ABC):
-    """A way to predict links."""
+    """A way to predict links: learn, then score."""
+
+    def fit(self, validate: Validate) -> object:
+        """Learns from the training links, judging itself with `validate`; methods without parameters learn nothing."""
+        return None
 
     @abstractmethod
     def scorer(self, view: GraphView) -> PairScorer:

@@ -19,7 +19,7 @@ class GraphView:
 
     @cached_property
     def out_rows(self) -> CSR:
-        """Head → tails. An undirected link counts as two directed ones (METHOD: supervision)."""
+        """Head → tails. An undirected link counts as two directed ones."""
         return CSR.from_links(self.links if self.directed else both_ways(self.links), self.num_nodes)
 
     @cached_property

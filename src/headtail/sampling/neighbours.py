@@ -192,7 +192,7 @@ class UniformNeighbours(FullNeighbours):
 
 @NEIGHBOURS.register("bns")
 class BlockedNeighbours(FullNeighbours):
-    """Blocking-based sampling: few neighbours are expanded, more are seen as they are (METHOD 4)."""
+    """Blocking-based sampling: few neighbours are expanded, more are seen as they are (docs/method.md, 4)."""
 
     def draw(self, degrees: Tensor, keep: int | None, innermost: bool, generator: torch.Generator) -> Draw:
         if keep is None:

@@ -1,4 +1,4 @@
-"""Counters of work (METHOD 9): exact, so that O(N·C + |E|·M) is a measured figure."""
+"""Counters of work (docs/method.md, 9): exact, so that O(N·C + |E|·M) is a measured figure."""
 
 from dataclasses import asdict, dataclass
 

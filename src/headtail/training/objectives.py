@@ -1,4 +1,4 @@
-"""Training objectives: what the scores of positives and negatives should satisfy (METHOD 5)."""
+"""Training objectives: what the scores of positives and negatives should satisfy (docs/method.md, 5)."""
 
 from collections.abc import Callable
 

@@ -2,14 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from headtail.config import Config
-from headtail.contract import Method, PairScorer
+from headtail.contract import Method, PairScorer, Validate
 from headtail.errors import ConfigError, TrainingError
 from headtail.graph.message import MessageGraph
 from headtail.graph.task import LinkTask
@@ -25,9 +24,6 @@ from headtail.training.counters import Counters
 from headtail.training.memory import keep_freed_memory
 from headtail.training.objectives import OBJECTIVES
 from headtail.training.observer import Observer, Record
-
-# Scores the validation links and returns metrics, the first of which is the one to maximise.
-Validate = Callable[[PairScorer], dict[str, float]]
 
 
 def resolve_device(name: str) -> torch.device:
@@ -221,7 +217,7 @@ class GnnMethod(Method):
 
 
 def resolve_auto(config: Config, metric: str) -> Config:
-    """Returns the configuration with negatives and objective chosen for the metric (METHOD 3, 5)."""
+    """Returns the configuration with negatives and objective chosen for the metric (docs/method.md, 3 and 5)."""
     ranking = metric == "mrr"
     sampling, training = config.sampling, config.training
     if sampling.negatives == "auto":
