@@ -69,11 +69,8 @@ class CSR:
             owner: int64 [K], position in `rows` that each listed entry belongs to.
             entry: int64 [K], its place in `col`.
         """
-        counts = self.degrees[rows]
-        owner = torch.repeat_interleave(counts)
-        first = counts.cumsum(0) - counts
-        within = torch.arange(owner.numel(), device=self.device) - first[owner]
-        return owner, self.row_ptr[rows][owner] + within
+        owner, offset = all_entries(self.degrees[rows])
+        return owner, self.row_ptr[rows][owner] + offset
 
     def transpose(self) -> "CSR":
         """Returns the same entries with rows and columns exchanged."""
@@ -104,6 +101,13 @@ class CSR:
     def to(self, device: torch.device | str) -> "CSR":
         weight = None if self.weight is None else self.weight.to(device)
         return CSR(self.row_ptr.to(device), self.col.to(device), self.num_cols, weight)
+
+
+def all_entries(degrees: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns owner [K] and offset [K] of every entry of rows with the given degrees."""
+    owner = torch.repeat_interleave(degrees)
+    first = degrees.cumsum(0) - degrees
+    return owner, torch.arange(owner.numel(), device=degrees.device) - first[owner]
 
 
 def row_pointers(sorted_rows: Tensor, num_rows: int) -> Tensor:

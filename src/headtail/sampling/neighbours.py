@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headtail.graph.csr import CSR, row_pointers
+from headtail.graph.csr import CSR, all_entries, row_pointers
 from headtail.graph.message import MessageGraph
 from headtail.registry import Registry
 from headtail.sampling.numbering import Numbering
@@ -137,13 +137,6 @@ class _Edges:
 
 
 NEIGHBOURS: Registry[type[NeighbourSampler]] = Registry("neighbour sampler")
-
-
-def all_entries(degrees: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns owner [K] and offset [K] of every entry of rows with the given degrees."""
-    owner = torch.repeat_interleave(degrees)
-    first = degrees.cumsum(0) - degrees
-    return owner, torch.arange(owner.numel(), device=degrees.device) - first[owner]
 
 
 def distinct_offsets(degrees: Tensor, count: int, generator: torch.Generator) -> Tensor:

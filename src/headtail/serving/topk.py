@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headtail.contract import PairScorer
 from headtail.errors import DataError
+from headtail.evaluation.metrics import refuse_nan
 from headtail.graph.csr import CSR
 
 # Pairs scored at once where the caller sets no block sizes.
@@ -100,19 +101,13 @@ def _best_tails(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None, wi
     for first in range(0, scorer.num_nodes, width):
         last = min(first + width, scorer.num_nodes)
         scores = scorer.score_rows(heads, first, last).to(torch.float32)
-        refuse_nan(scores)
+        refuse_nan(scores, "candidates")
         here = (barred >= first) & (barred < last)
         scores[owner[here], barred[here] - first] = torch.nan  # from here on NaN means: not to be answered
         best = torch.cat([best, _contenders(scores, first, k)], dim=1)
         best = best.topk(min(k, best.shape[1])).values
     tails, scores = _decode(best)
     return TopK(heads, tails, scores)
-
-
-def refuse_nan(scores: Tensor) -> None:
-    """Refuses scores that cannot be ranked."""
-    if torch.isnan(scores).any():
-        raise DataError("some scores are not numbers (NaN) and cannot be ranked; the method has probably diverged.")
 
 
 def _contenders(scores: Tensor, first: int, k: int) -> Tensor:
