@@ -16,14 +16,14 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from typer.main import get_command
 
-from headtail.baselines.heuristics import HEURISTICS
+from headtail import methods
 from headtail.cli.app import app
 from headtail.cli.options import source_flags
 from headtail.config import PRESETS, SECTIONS
 from headtail.datasets.catalog import DATASETS
 from headtail.graph.split import SPLITS
+from headtail.graph.structure import STRUCTURES
 from headtail.nn.convolutions import ENCODERS
-from headtail.nn.models import MODELS
 from headtail.registry import Registry
 from headtail.sampling.batches import BATCHES
 from headtail.sampling.negatives import NEGATIVES
@@ -33,15 +33,14 @@ from headtail.training.objectives import OBJECTIVES
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 # where a component is named → its registry
 COMPONENTS: dict[str, Registry[Any]] = {
-    "setting `method`": MODELS,
     "setting `encoder`": ENCODERS,
     "setting `batches`": BATCHES,
     "setting `neighbours`": NEIGHBOURS,
     "setting `negatives`": NEGATIVES,
     "setting `objective`": OBJECTIVES,
     "setting `split`": SPLITS,
+    "setting `structure_from`": STRUCTURES,
     "DATA": DATASETS,
-    "`headtail.baselines.heuristics.HEURISTICS`": HEURISTICS,
 }
 
 
@@ -94,7 +93,8 @@ def data_options() -> str:
 
 def components() -> str:
     """Returns every registered component with its summary."""
-    rows = [
+    rows = [("setting `method`", f"`{name}`", summary) for name, summary in methods.summaries().items()]
+    rows += [
         (where, f"`{name}`", summary)
         for where, registry in COMPONENTS.items()
         for name, summary in registry.summaries().items()

@@ -1,12 +1,13 @@
 """The model card of a run: what was trained on what, how well it does, how to use it."""
 
 from headtail.config import Config
-from headtail.graph.task import LinkTask
+from headtail.training.learner import TaskMethod
 from headtail.training.observer import Record
 
 
-def model_card(task: LinkTask, config: Config, result: Record, finished: bool) -> str:
+def model_card(method: TaskMethod, config: Config, result: Record, finished: bool) -> str:
     """Returns the card as Markdown."""
+    task = method.task
     graph, split = task.graph, task.split
     kind = "directed" if graph.directed else "undirected"
     metrics = {name: value for name, value in result.items() if name == "mrr" or name.startswith("hits@")}
@@ -15,15 +16,14 @@ def model_card(task: LinkTask, config: Config, result: Record, finished: bool) -
     per_epoch = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in result["per_epoch"].items())
     counts = (split.train.shape[1], split.valid.positives.shape[1], split.test.positives.shape[1])
     sizes = ", ".join(f"{n:,} {name}" for n, name in zip(counts, ("training", "validation", "test"), strict=True))
-    m, t = config.model, config.training
     return f"""# Link predictor for {graph.source}
 {state}
 - Graph: {graph.num_nodes:,} nodes, {kind}; {sizes} links (split: {split.strategy}).
 - {str(graph.cleaning).capitalize()}.
 - {str(task.leaks).capitalize()}.
-- Method: {m.method}, encoder {m.encoder}, {m.layers} layers of {m.hidden}, seed {t.seed}.
-- Training: {result["epochs"]} of {t.epochs} epochs, best {result["best_epoch"]}; {result["train_seconds"]:.1f} s.
-- Evidence at test time: {config.evaluation.test_graph} links.
+- Method: {config.model.method}: {method.summary}; seed {config.training.seed}.
+- Training: {result["epochs"]} of {method.epochs} epochs, best {result["best_epoch"]}; {result["train_seconds"]:.1f} s.
+- Protocol: {config.split.protocol}; evidence at test time: {config.evaluation.test_graph} links.
 - Work per epoch: {per_epoch}.
 
 | test metric | % |

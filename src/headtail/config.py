@@ -32,7 +32,9 @@ def at_least(least: int, value: int | str) -> int | str:
 class ModelConfig(Section):
     """What is learned."""
 
-    method: str = Field("aml", description="aml, symmetric (the same GNN on both ends) or smlp (no GNN)")
+    method: str = Field(
+        "aml", description="aml, symmetric (one GNN for both ends), smlp (no GNN), or a baseline such as mf or ra"
+    )
     encoder: str = Field("sage", description="head encoder: sage, gat, or a PyG convolution as pyg:GATv2Conv")
     hidden: int = Field(256, ge=1, description="columns of every representation (r)")
     layers: int = Field(3, ge=1, description="encoder layers (L)")
@@ -60,6 +62,8 @@ class GraphConfig(Section):
         description="columns of structural features made from the training links; auto: 128 if there are no others",
     )
 
+    structure_from: str = Field("svd", description="what makes structural features: svd or mf (matrix factorisation)")
+
     @field_validator("structure")
     @classmethod
     def _not_negative(cls, value: int | str) -> int | str:
@@ -79,6 +83,29 @@ class SamplingConfig(Section):
     negatives_per_positive: int = Field(1, ge=1, description="negatives drawn for every training link")
 
     @field_validator("fanout_output", "fanout_inner")
+    @classmethod
+    def _positive(cls, value: int | str) -> int | str:
+        return at_least(1, value)
+
+
+class WalksConfig(Section):
+    """What Node2vec walks."""
+
+    walk_length: int = Field(20, ge=2, description="nodes of a random walk")
+    walks_per_node: int = Field(2, ge=1, description="walks that start at every node, per epoch")
+    window: int = Field(5, ge=1, description="steps apart at which two nodes of a walk still count as near")
+    return_weight: float = Field(1.0, gt=0, description="weight 1/p of stepping back to where the walk came from")
+    explore_weight: float = Field(1.0, gt=0, description="weight 1/q of stepping away from where the walk came from")
+
+
+class SubgraphsConfig(Section):
+    """What SEAL and DE-GNN cut out around a pair."""
+
+    hops: int = Field(1, ge=1, description="hops around the two ends of a pair")
+    nodes_per_hop: int | Literal["all"] = Field(50, description="most nodes that one hop adds, drawn at random")
+    links_per_epoch: int | Literal["all"] = Field("all", description="training links drawn per epoch, to save time")
+
+    @field_validator("nodes_per_hop", "links_per_epoch")
     @classmethod
     def _positive(cls, value: int | str) -> int | str:
         return at_least(1, value)
@@ -107,6 +134,11 @@ class SplitConfig(Section):
     split: str = Field("auto", description="random, time, source or given; auto: given, else time, else random")
     valid_share: float = Field(0.05, gt=0, lt=0.5, description="share of links held out for validation")
     test_share: float = Field(0.1, gt=0, lt=0.5, description="share of links held out for the test")
+    protocol: Literal["clean", "ogb", "val-as-train"] = Field(
+        "clean",
+        description="clean: no held-out link is seen; ogb: the split as published, leaks and all; "
+        "val-as-train: that, and validation links are trained on",
+    )
     drop_leaks: bool = Field(False, description="remove training links that are also held out, instead of refusing")
     drop_reversed: bool = Field(False, description="directed: also remove training links that reverse a held-out one")
 
@@ -131,6 +163,8 @@ class Config(Section):
     model: ModelConfig = ModelConfig()
     graph: GraphConfig = GraphConfig()
     sampling: SamplingConfig = SamplingConfig()
+    walks: WalksConfig = WalksConfig()
+    subgraphs: SubgraphsConfig = SubgraphsConfig()
     training: TrainingConfig = TrainingConfig()
     split: SplitConfig = SplitConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -143,6 +177,8 @@ SECTIONS: dict[str, type[Section]] = {
     "model": ModelConfig,
     "graph": GraphConfig,
     "sampling": SamplingConfig,
+    "walks": WalksConfig,
+    "subgraphs": SubgraphsConfig,
     "training": TrainingConfig,
     "split": SplitConfig,
     "evaluation": EvaluationConfig,
@@ -167,21 +203,29 @@ PRESETS: dict[str, dict[str, Value]] = {
 }
 DEFAULT_PRESET = "fast"
 
+# What a method needs in place of the preset's settings: a subgraph per pair allows neither wide layers nor
+# batches of 65,536, and a factorisation is one table of 128 columns (docs/method.md, 8).
+METHOD_DEFAULTS: dict[str, dict[str, Value]] = {
+    "mf": {"hidden": 128, "learning_rate": 0.01},
+    "node2vec": {"hidden": 128, "learning_rate": 0.01},
+    "seal": {"hidden": 32, "links_per_batch": 256, "learning_rate": 0.001},
+    "degnn": {"hidden": 32, "links_per_batch": 256, "learning_rate": 0.001},
+}
+
 
 def make_config(
     preset: str = DEFAULT_PRESET, file: str | Path | None = None, settings: Mapping[str, object] | None = None
 ) -> Config:
-    """Builds a configuration: preset, then YAML file, then single settings, each overriding the one before.
+    """Builds a configuration: preset, what the method needs, YAML file, single settings; the later override.
 
     Raises:
         ConfigError: an unknown preset, key or value, with the nearest right one.
     """
     if preset not in PRESETS:
         raise ConfigError(f"unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
-    merged: dict[str, object] = dict(PRESETS[preset])
-    if file is not None:
-        merged |= _read_yaml(Path(file))
-    merged |= settings or {}
+    chosen = _read_yaml(Path(file)) if file is not None else {}
+    chosen |= settings or {}
+    merged: dict[str, object] = {**PRESETS[preset], **METHOD_DEFAULTS.get(str(chosen.get("method")), {}), **chosen}
     tree: dict[str, dict[str, object]] = {section: {} for section in SECTIONS}
     for key, value in merged.items():
         if key not in SECTION_OF:

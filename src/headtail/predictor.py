@@ -8,34 +8,27 @@ from typing import Literal
 import pandas as pd
 import torch
 from rich.console import Console
-from torch import Tensor
 
 from headtail.card import model_card
 from headtail.config import DEFAULT_PRESET, Config, load_config, make_config
 from headtail.contract import PairScorer
 from headtail.errors import ConfigError, DataError, HeadtailError, RunError, did_you_mean
-from headtail.evaluation.evaluator import evaluate
 from headtail.evaluation.metrics import Metric
+from headtail.evaluation.parts import Validation, evaluate_part
 from headtail.files import write_text
 from headtail.graph.graph import Graph
 from headtail.graph.names import Name
-from headtail.graph.split import SPLITS
 from headtail.graph.store import fingerprint, load_task
 from headtail.graph.task import LinkTask, make_task
-from headtail.nn.convolutions import make_convolution
-from headtail.nn.models import MODELS
+from headtail.methods import check_names, make_method
 from headtail.runs import CARD_FILE, CONFIG_FILE, Journal, check_folder, new_run, read_history, write_history
-from headtail.sampling.batches import BATCHES
-from headtail.sampling.negatives import NEGATIVES
-from headtail.sampling.neighbours import NEIGHBOURS
 from headtail.serving.tables import named_rows
 from headtail.serving.topk import top_k
 from headtail.training.checkpoint import MODEL_FILE, CheckpointStore, load_model, save_model
+from headtail.training.learner import TaskMethod
 from headtail.training.memory import keep_freed_memory
-from headtail.training.objectives import OBJECTIVES
 from headtail.training.observer import Observer, Record
 from headtail.training.progress import ProgressBar
-from headtail.training.trainer import GnnMethod
 
 LeaveOut = Literal["known", "training", "nothing"]
 COUNTERS = ("gnn_node_encodings", "blocked_node_encodings", "mlp_node_encodings", "pairs_scored")
@@ -68,7 +61,7 @@ class LinkPredictor:
         self.best_epoch = 0
         self.finished = False
         self.result: Record | None = None
-        self._method: GnnMethod | None = None
+        self._method: TaskMethod | None = None
         self._scorer: PairScorer | None = None
 
     # ---- learning ----
@@ -106,7 +99,7 @@ class LinkPredictor:
         if say is not None:
             say(f"{graph.cleaning}.")
             say(f"{task.leaks}.")
-        method = GnnMethod.create(task, self.config)
+        method = make_method(task, self.config)
         checkpoints = None
         if folder is not None:
             checkpoints = CheckpointStore(folder, fingerprint(task), portable_settings(self.config))
@@ -115,12 +108,13 @@ class LinkPredictor:
                     pass  # the model follows when it is trained
         observer = observer or ProgressBar(Console(stderr=True))
         watch = observer if folder is None else Journal(observer, folder)
-        validate = lambda scorer: evaluate_part(scorer, task, "valid")  # noqa: E731
-        progress = method.fit(validate, watch, checkpoints, resume)
-        if progress.epoch == 0:
+        # Links that are trained on are no judge of training: the last epoch is then the one to keep.
+        judge = None if self.config.split.protocol == "val-as-train" else Validation(task)
+        progress = method.fit(judge, watch, checkpoints, resume)
+        if progress.epoch == 0 and method.epochs > 0:
             raise KeyboardInterrupt("training was interrupted before the first epoch ended; nothing was learned.")
         self.history, self.best_epoch = progress.history, progress.best_epoch
-        self.finished = progress.epoch == self.config.training.epochs
+        self.finished = progress.epoch == method.epochs
         self._method, self._scorer = method, None
         if folder is not None:
             self._write_model(folder)
@@ -132,7 +126,7 @@ class LinkPredictor:
         """Ranks the held-out links of `part` ("test" or "valid") and returns metrics, cost and provenance."""
         start = time.perf_counter()
         task = self.task
-        scorer = self._test_scorer() if part == "test" else self._trained().scorer(task.train_view)
+        scorer = self._test_scorer() if part == "test" else self.method.scorer(task.train_view)
         metrics = evaluate_part(scorer, task, part)
         last = self.history[-1] if self.history else {}
         return {
@@ -227,24 +221,29 @@ class LinkPredictor:
         training = config.training.model_copy(update={"device": device})
         predictor = LinkPredictor(config=config.model_copy(update={"training": training}))
         task = load_task(folder)
-        method = GnnMethod.create(task, predictor.config)
+        method = make_method(task, predictor.config)
         try:
             weights, best_epoch = load_model(folder, fingerprint(task))
-            method.model.load_state_dict(weights)
+            method.restore(weights)
         except RuntimeError as error:
             raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
-        method.model.eval()
         predictor._method = method
         predictor.history, predictor.best_epoch = read_history(folder), best_epoch
-        predictor.finished = len(predictor.history) == config.training.epochs
+        predictor.finished = len(predictor.history) == method.epochs
         return predictor
 
     @property
     def task(self) -> LinkTask:
         """The task this predictor was trained on."""
-        return self._trained().task
+        return self.method.task
 
-    def _trained(self) -> GnnMethod:
+    @property
+    def method(self) -> TaskMethod:
+        """The trained method.
+
+        Raises:
+            HeadtailError: nothing was trained yet.
+        """
         if self._method is None:
             raise HeadtailError("this predictor is not trained yet; call fit(graph) or LinkPredictor.load(folder).")
         return self._method
@@ -253,46 +252,18 @@ class LinkPredictor:
         """Encodes all nodes once and keeps the result."""
         if self._scorer is None:
             keep_freed_memory()
-            self._scorer = self._trained().scorer(self.task.test_view)
+            self._scorer = self.method.scorer(self.task.test_view)
         return self._scorer
 
     def _write_model(self, folder: Path) -> None:
-        method = self._trained()
-        save_model(folder, method.model.state_dict(), fingerprint(method.task), self.best_epoch)
+        method = self.method
+        save_model(folder, method.weights(), fingerprint(method.task), self.best_epoch)
         result = self.result = self.evaluate()
-        write_text(folder / CARD_FILE, model_card(method.task, self.config, result, self.finished))
+        write_text(folder / CARD_FILE, model_card(method, self.config, result, self.finished))
         write_history(folder, self.history, result)
-
-
-def evaluate_part(scorer: PairScorer, task: LinkTask, part: str) -> dict[str, float]:
-    """Evaluates the validation or test links; the task's own metric comes first."""
-    parts = {"valid": task.split.valid, "test": task.split.test}
-    if part not in parts:
-        raise ConfigError(f"unknown part {part!r} of the split; links not trained on are evaluated: valid or test.")
-    held_out = parts[part]
-    assert isinstance(held_out.negatives, Tensor)
-    metrics = evaluate(scorer, held_out.positives, held_out.negatives, task.metric)
-    return {task.metric: metrics.pop(task.metric)} | metrics
 
 
 def portable_settings(config: Config) -> str:
     """Returns the settings that decide a run's numbers; the device is not one of them, a run may move."""
     training = config.training.model_copy(update={"device": "auto"})
     return config.model_copy(update={"training": training}).to_yaml()
-
-
-def check_names(config: Config) -> None:
-    """Resolves every component name, so that a typo is told before any data is read."""
-    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
-        make_convolution(config.model.encoder, 4, 4)
-    MODELS[config.model.method]
-    BATCHES[config.sampling.batches]
-    NEIGHBOURS[config.sampling.neighbours]
-    if config.sampling.negatives != "auto":
-        NEGATIVES[config.sampling.negatives]
-    if config.training.objective != "auto":
-        OBJECTIVES[config.training.objective]
-    if config.split.split not in ("auto", "given"):
-        SPLITS[config.split.split]
-    if config.evaluation.metric != "auto":
-        Metric.parse(config.evaluation.metric)

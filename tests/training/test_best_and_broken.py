@@ -142,13 +142,12 @@ def test_a_loss_that_is_no_number_stops_training(tmp_path: Path, nan_in_third_ep
         predictor(objective=nan_in_third_epoch).fit(graph, run, observer=heard)
     message = str(caught.value)
     assert "the loss became nan in epoch 3, batch 2: " in message
-    counts = re.search(r"(\d+) positives and (\d+) negatives over (\d+) nodes", message)
+    counts = re.search(r"(\d+) positives, (\d+) scores", message)
     assert counts is not None
-    positives, negatives, nodes = map(int, counts.groups())
-    assert negatives == 2 * positives
+    positives, scores = map(int, counts.groups())
+    assert scores == 3 * positives
     assert 0 < positives < 255
-    assert 1 < nodes <= 60
-    assert "0 scores not finite" in message
+    assert "of which 0 are not finite" in message
     assert "Lower learning_rate (now 0.01)" in message
     assert heard.calls[-1] == "finished"
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -171,7 +170,7 @@ def test_features_beyond_measure_are_told() -> None:
     graph: Graph = small_graph()
     assert graph.features is not None
     huge = replace(graph, features=graph.features * 1e30)
-    with pytest.raises(TrainingError, match=r"epoch 1, batch 1: .* over \d+ nodes, [1-9]\d* scores not finite"):
+    with pytest.raises(TrainingError, match=r"epoch 1, batch 1: .* scores of which [1-9]\d* are not finite"):
         predictor().fit(huge, observer=Observer())
 
 

@@ -11,8 +11,8 @@ from headtail import LinkPredictor
 from headtail.baselines.heuristics import HEURISTICS
 from headtail.datasets.raw import RawGraph
 from headtail.datasets.synthetic import planted
+from headtail.evaluation.parts import evaluate_part
 from headtail.graph.graph import build_graph
-from headtail.predictor import evaluate_part
 from headtail.training.observer import Observer
 from tiny_runs import SMALL
 

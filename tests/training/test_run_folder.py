@@ -168,20 +168,20 @@ def test_a_run_killed_after_a_resume_still_knows_its_best_epoch(tmp_path: Path) 
 def test_the_model_card_says_what_was_trained_on_what(run: Path) -> None:
     model = LinkPredictor.load(run, device="cpu")
     result = model.evaluate()
-    card = model_card(model.task, model.config, result, finished=True)
+    card = model_card(model.method, model.config, result, finished=True)
     for fact in (
         "# Link predictor for planted",
         "60 nodes, directed; 255 training, 15 validation, 30 test links (split: random)",
         "Dropped 0 self-loops and 0 duplicate links",
         "Leak audit passed: none of 45 held-out links",
-        "aml, encoder sage, 2 layers of 8, seed 0",
+        "aml: encoder sage, 2 layers of 8; seed 0",
         f"2 of 2 epochs, best {model.best_epoch}",
-        "Evidence at test time: train links",
+        "Protocol: clean; evidence at test time: train links",
         f"pairs scored {result['per_epoch']['pairs_scored']:,}",
         f"| mrr | {100 * result['mrr']:.2f} |",
         f"| hits@10 | {100 * result['hits@10']:.2f} |",
     ):
         assert fact in card, fact
     assert "interrupted" not in card
-    assert "**Training was interrupted**" in model_card(model.task, model.config, result, finished=False)
+    assert "**Training was interrupted**" in model_card(model.method, model.config, result, finished=False)
     assert (run / "README.md").read_text() == card

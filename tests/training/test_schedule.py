@@ -7,7 +7,7 @@ import torch
 
 from headtail.config import Config, make_config
 from headtail.errors import ConfigError
-from headtail.training.trainer import cosine, epoch_seed, resolve_auto, resolve_device
+from headtail.training.learner import cosine, epoch_seed, resolve_auto, resolve_device
 from tiny_runs import small_graph, trained
 
 

@@ -46,7 +46,7 @@ def train(
     """
     from headtail import LinkPredictor, load
     from headtail.runs import CONFIG_FILE, check_folder
-    from headtail.training.trainer import resolve_device
+    from headtail.training.learner import resolve_device
 
     check_folder(out, resume, overwrite)
     if resume and preset is None and config is None and (out / CONFIG_FILE).is_file():

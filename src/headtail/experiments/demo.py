@@ -11,11 +11,12 @@ from rich.table import Table
 
 from headtail.baselines.heuristics import HEURISTICS
 from headtail.contract import PairScorer
+from headtail.evaluation.parts import evaluate_part
 from headtail.experiments.plots import Curve, accuracy_time_plot
 from headtail.graph.load import load
 from headtail.graph.names import Name
 from headtail.graph.task import LinkTask
-from headtail.predictor import LinkPredictor, evaluate_part
+from headtail.predictor import LinkPredictor
 from headtail.training.progress import ProgressBar
 
 PACKAGES = ("blender", "docker.io", "fontforge", "gimp", "kicad")

@@ -2,8 +2,11 @@
 
 The default is a truncated singular value decomposition of the normalised adjacency: cheap, deterministic, and
 it places nodes with alike neighbours near each other. Directed graphs get two halves, one describing what a
-node links to and one what links to it. Only training links are used, so nothing held out leaks in.
+node links to and one what links to it. Only training links are used, so nothing held out leaks in. Other makers
+register themselves here.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,12 +15,19 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from headtail.graph.view import GraphView
+from headtail.registry import Registry
 
 DEFAULT_DIM = 128
 
 
-def structural_features(view: GraphView, dim: int, seed: int = 0) -> Tensor:
-    """Returns float32 [num_nodes, dim] (fewer columns on tiny graphs); entries have mean square 1."""
+# Makes float32 [num_nodes, dim] from (view, dim, seed, device); fewer columns on tiny graphs.
+Structure = Callable[[GraphView, int, int, str], Tensor]
+STRUCTURES: Registry[Structure] = Registry("structure")
+
+
+@STRUCTURES.register("svd")
+def structural_features(view: GraphView, dim: int, seed: int = 0, device: str = "cpu") -> Tensor:
+    """Truncated singular value decomposition of the normalised adjacency; entries have mean square 1."""
     rows = view.out_rows
     matrix = sp.csr_array(
         (np.ones(rows.col.numel(), dtype=np.float32), rows.col.numpy(), rows.row_ptr.numpy()),

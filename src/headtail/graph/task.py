@@ -12,7 +12,7 @@ from headtail.graph.csr import CSR
 from headtail.graph.graph import Graph
 from headtail.graph.message import add_self_loops
 from headtail.graph.split import Split, make_split, with_negatives
-from headtail.graph.structure import DEFAULT_DIM, structural_features
+from headtail.graph.structure import DEFAULT_DIM, STRUCTURES
 from headtail.graph.view import GraphView
 
 
@@ -81,15 +81,17 @@ def prove_split(graph: Graph, config: Config) -> ProvenSplit:
 def make_task(graph: Graph, config: Config) -> LinkTask:
     """Returns a graph with a proven split, and structural features where they are wanted."""
     p = prove_split(graph, config)
-    features = make_features(graph, p.train_view, config.graph.structure, config.training.seed)
+    features = make_features(graph, p.train_view, config)
     return LinkTask(graph, p.split, features, p.metric, p.leaks, p.train_view, p.test_view)
 
 
-def make_features(graph: Graph, view: GraphView, structure: int | str, seed: int) -> Tensor:
-    """Returns the graph's features with `structure` columns of structural ones beside them."""
+def make_features(graph: Graph, view: GraphView, config: Config) -> Tensor:
+    """Returns the graph's features with the columns of structural ones that are wanted beside them."""
+    structure = config.graph.structure
     if structure == "auto":
         structure = 0 if graph.features is not None else DEFAULT_DIM
     parts = [] if graph.features is None else [graph.features]
-    if int(structure) > 0 or not parts:
-        parts.append(structural_features(view, int(structure) or DEFAULT_DIM, seed))
+    if structure > 0 or not parts:
+        make = STRUCTURES[config.graph.structure_from]
+        parts.append(make(view, structure or DEFAULT_DIM, config.training.seed, config.training.device))
     return torch.cat(parts, dim=1)

@@ -49,6 +49,9 @@ class BatchSampler:
     gnn_scope: GnnScope
     layers: int
 
+    def __len__(self) -> int:
+        return len(self.batches)
+
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yields the batches of one epoch; rows without a training link yield none by themselves."""
         numbering = Numbering(self.graph.num_nodes, self.graph.device)

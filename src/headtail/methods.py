@@ -1,0 +1,65 @@
+"""Every method by name, made for a task; and the check that all names in a configuration mean something."""
+
+from collections.abc import Callable
+
+import torch
+
+from headtail.baselines.heuristics import HEURISTICS
+from headtail.baselines.learned import BASELINES
+from headtail.config import Config
+from headtail.errors import ConfigError, did_you_mean
+from headtail.evaluation.metrics import Metric
+from headtail.graph.split import SPLITS
+from headtail.graph.structure import STRUCTURES
+from headtail.graph.task import LinkTask
+from headtail.nn.convolutions import make_convolution
+from headtail.nn.models import MODELS
+from headtail.sampling.batches import BATCHES
+from headtail.sampling.negatives import NEGATIVES
+from headtail.sampling.neighbours import NEIGHBOURS
+from headtail.training.learner import TaskMethod, Untrained
+from headtail.training.objectives import OBJECTIVES
+from headtail.training.trainer import GnnMethod
+
+
+def summaries() -> dict[str, str]:
+    """Returns {name: what it is} of all methods, the GNNs first."""
+    return {**MODELS.summaries(), **BASELINES.summaries(), **HEURISTICS.summaries()}
+
+
+def maker(name: str) -> Callable[[LinkTask, Config], TaskMethod]:
+    """Returns what makes the method of that name.
+
+    Raises:
+        ConfigError: there is none, with the nearest right name.
+    """
+    if name in MODELS:
+        return GnnMethod.create
+    if name in BASELINES:
+        return BASELINES[name]
+    if name in HEURISTICS:
+        return lambda task, config: Untrained(task, HEURISTICS[name]())
+    raise ConfigError(f"unknown method {name!r}; {did_you_mean(name, list(summaries()))}")
+
+
+def make_method(task: LinkTask, config: Config) -> TaskMethod:
+    """Makes the method that the configuration names, untrained."""
+    return maker(config.model.method)(task, config)
+
+
+def check_names(config: Config) -> None:
+    """Resolves every component name, so that a typo is told before any data is read."""
+    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
+        make_convolution(config.model.encoder, 4, 4)
+    maker(config.model.method)
+    STRUCTURES[config.graph.structure_from]
+    BATCHES[config.sampling.batches]
+    NEIGHBOURS[config.sampling.neighbours]
+    if config.sampling.negatives != "auto":
+        NEGATIVES[config.sampling.negatives]
+    if config.training.objective != "auto":
+        OBJECTIVES[config.training.objective]
+    if config.split.split not in ("auto", "given"):
+        SPLITS[config.split.split]
+    if config.evaluation.metric != "auto":
+        Metric.parse(config.evaluation.metric)

@@ -1,0 +1,277 @@
+"""What every method that learns in epochs shares, to be read from top to bottom: the loop, the best epoch, checkpoints.
+
+A subclass says what a batch is, what it costs and how trained weights score pairs; the loop is written once.
+"""
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from headtail.config import Config
+from headtail.contract import Method, PairScorer, Validate
+from headtail.errors import ConfigError, TrainingError
+from headtail.graph.task import LinkTask
+from headtail.graph.view import GraphView
+from headtail.training.checkpoint import CheckpointStore, Progress
+from headtail.training.counters import Counters
+from headtail.training.memory import keep_freed_memory
+from headtail.training.observer import Observer, Record
+
+
+class TaskMethod(Method):
+    """A method made for one task, with weights (perhaps none) that a run folder can hold."""
+
+    task: LinkTask
+    device: torch.device
+    # Epochs that a complete training has; 0 for methods that learn nothing.
+    epochs: int = 0
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """Says in half a line what the method is, for model cards."""
+
+    def weights(self) -> dict[str, Tensor]:
+        """Returns a copy of everything that was learned."""
+        return {}
+
+    def restore(self, weights: dict[str, Tensor]) -> None:
+        """Takes weights that `weights` returned.
+
+        Raises:
+            RuntimeError: they are those of another model.
+        """
+        if weights:
+            raise RuntimeError(f"{self.summary} learns nothing, but {len(weights)} tensors are given")
+
+    def fit(
+        self,
+        validate: Validate | None,
+        observer: Observer | None = None,
+        checkpoints: CheckpointStore | None = None,
+        resume: bool = False,
+    ) -> Progress:
+        """Learns, and keeps the best validation epoch; without `validate` the last one."""
+        return Progress()
+
+
+class Untrained(TaskMethod):
+    """A method without parameters, such as a heuristic."""
+
+    def __init__(self, task: LinkTask, method: Method) -> None:
+        self.task, self.method = task, method
+        self.device = torch.device("cpu")
+
+    @property
+    def summary(self) -> str:
+        text = (self.method.__doc__ or "").strip().split("\n")[0].rstrip(".")
+        return text[:1].lower() + text[1:]
+
+    def scorer(self, view: GraphView) -> PairScorer:
+        return self.method.scorer(view)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of a batch, the positives it was taken over, and the scores to look at if it is not finite."""
+
+    value: Tensor
+    links: int
+    scores: Tensor
+
+
+B = TypeVar("B")
+B_co = TypeVar("B_co", covariant=True)
+
+
+class EpochBatches(Protocol[B_co]):
+    """Yields the batches of an epoch; its length is how many there are at most."""
+
+    def __len__(self) -> int: ...
+
+    def epoch(self, generator: torch.Generator) -> Iterator[B_co]:
+        """Yields every batch of one epoch, drawn with `generator`."""
+        ...
+
+
+class Learner(TaskMethod, Generic[B]):
+    """A method that learns by gradient descent in epochs of batches.
+
+    Attributes:
+        config: settings, with every "auto" resolved.
+        model: the weights of the best validation epoch once trained.
+    """
+
+    def __init__(self, task: LinkTask, config: Config, model: nn.Module) -> None:
+        self.task, self.config = task, config
+        self.device = resolve_device(config.training.device)
+        self.model = model.to(self.device)
+        self.epochs = config.training.epochs
+
+    # ---- what a subclass says ----
+
+    @abstractmethod
+    def batches(self) -> EpochBatches[B]:
+        """Builds what all epochs share, and returns the source of their batches."""
+
+    @abstractmethod
+    def loss(self, batch: B) -> Loss:
+        """Returns the loss of one batch; the model is in training mode."""
+
+    def count(self, batch: B, counters: Counters) -> None:
+        """Adds the work of one batch."""
+
+    # ---- what they share ----
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+
+    def restore(self, weights: dict[str, Tensor]) -> None:
+        self.model.load_state_dict(weights)
+        self.model.eval()
+
+    def fit(
+        self,
+        validate: Validate | None,
+        observer: Observer | None = None,
+        checkpoints: CheckpointStore | None = None,
+        resume: bool = False,
+    ) -> Progress:
+        """Trains, keeps the best validation epoch, and leaves its weights in `model`.
+
+        A keyboard interrupt ends training after the last finished epoch; that is told by the returned
+        progress having fewer epochs than asked for.
+        """
+        observer = observer or Observer()
+        t = self.config.training
+        if self.device.type == "cpu":
+            keep_freed_memory()
+        batches = self.batches()
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=t.learning_rate, weight_decay=t.weight_decay)
+        progress = Progress()
+        if resume and checkpoints is not None:
+            progress = checkpoints.load(self.model, optimizer)
+            observer.resumed(progress.history)
+        observer.started(t.epochs, progress.epoch, self.task.metric)
+        try:
+            for epoch in range(progress.epoch + 1, t.epochs + 1):
+                set_learning_rate(optimizer, cosine(t.learning_rate, epoch, t.epochs))
+                record = self._train_epoch(epoch, batches, optimizer, observer)
+                if validate is not None and (epoch % t.evaluate_every == 0 or epoch == t.epochs):
+                    start = time.perf_counter()
+                    self.model.eval()
+                    metrics = validate(self.scorer(self.task.train_view))
+                    record |= {f"valid_{name}": value for name, value in metrics.items()}
+                    record["evaluation_seconds"] = time.perf_counter() - start
+                    value = next(iter(metrics.values()))
+                    if value > progress.best_value:
+                        progress.best_value, progress.best_epoch = value, epoch
+                        progress.best_weights = self.weights()
+                if progress.best_value == -math.inf:  # nothing was validated yet: the newest epoch is the best known
+                    progress.best_epoch, progress.best_weights = epoch, self.weights()
+                progress.epoch = epoch
+                progress.history.append(record)
+                if checkpoints is not None:
+                    checkpoints.save(self.model, optimizer, progress)
+                observer.epoch_done(record)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            observer.finished()
+        if progress.best_weights:
+            self.model.load_state_dict(progress.best_weights)
+        self.model.eval()
+        return progress
+
+    def _train_epoch(
+        self, epoch: int, batches: EpochBatches[B], optimizer: torch.optim.Optimizer, observer: Observer
+    ) -> Record:
+        """Learns every training link once and returns the epoch's record."""
+        t = self.config.training
+        # Randomness is a function of (seed, epoch) alone, so a resumed run repeats an uninterrupted one.
+        generator = torch.Generator(device=self.device).manual_seed(epoch_seed(t.seed, epoch))
+        counters, links, total = Counters(), 0, 0.0
+        self.model.train()
+        start = time.perf_counter()
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(epoch_seed(t.seed, epoch))  # for dropout
+            for number, batch in enumerate(batches.epoch(generator), 1):
+                loss = self.loss(batch)
+                value = float(loss.value.detach())
+                if not math.isfinite(value):
+                    raise TrainingError(describe_failure(epoch, number, value, loss, t.learning_rate))
+                optimizer.zero_grad(set_to_none=True)
+                loss.value.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                self.count(batch, counters)
+                links, total = links + loss.links, total + value * loss.links
+                observer.batch_done(epoch, number, len(batches), loss.links, value)
+        seconds = time.perf_counter() - start
+        return {
+            "epoch": epoch,
+            "loss": total / max(1, links),
+            "learning_rate": optimizer.param_groups[0]["lr"],
+            "seconds": seconds,
+            "links": links,
+            "links_per_second": links / seconds,
+            **counters.as_dict(),
+        }
+
+
+def resolve_device(name: str) -> torch.device:
+    """Returns the device of that name; "auto" is CUDA where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"unknown device {name!r}; use cpu, cuda or auto.") from error
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device {name!r} is not one that headtail trains on; use cpu, cuda or auto.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        seen = f"{torch.cuda.device_count()} GPUs" if torch.cuda.device_count() else "no GPU"
+        raise ConfigError(f"device {name!r} was asked for, but PyTorch sees {seen} here; use --device cpu or auto.")
+    return device
+
+
+def resolve_auto(config: Config, metric: str) -> Config:
+    """Returns the configuration with negatives and objective chosen for the metric (docs/method.md, 3 and 5)."""
+    ranking = metric == "mrr"
+    sampling, training = config.sampling, config.training
+    if sampling.negatives == "auto":
+        sampling = sampling.model_copy(update={"negatives": "tail" if ranking else "uniform"})
+    if training.objective == "auto":
+        objective = "cross_entropy" if ranking else "squared_hinge"
+        training = training.model_copy(update={"objective": objective})
+    return config.model_copy(update={"sampling": sampling, "training": training})
+
+
+def cosine(peak: float, epoch: int, epochs: int) -> float:
+    """Learning rate of an epoch (1-based): from `peak` along half a cosine towards 0."""
+    return peak * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """A seed for one epoch of one run; different for every pair within reason."""
+    return (seed * 1_000_003 + epoch) % 2**63
+
+
+def describe_failure(epoch: int, number: int, value: float, loss: Loss, rate: float) -> str:
+    """Says what is known about the batch whose loss is not a number."""
+    broken = int((~torch.isfinite(loss.scores.detach())).sum())
+    return (
+        f"the loss became {value} in epoch {epoch}, batch {number}: {loss.links:,} positives, "
+        f"{loss.scores.numel():,} scores of which {broken:,} are not finite. "
+        f"Lower learning_rate (now {rate:g}), or check the features for extreme values, and train again."
+    )
