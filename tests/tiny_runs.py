@@ -68,7 +68,7 @@ class Stop(Observer):
 
 
 def weights(model: LinkPredictor) -> dict[str, Tensor]:
-    return {name: tensor.cpu().clone() for name, tensor in model._trained().model.state_dict().items()}
+    return {name: tensor.cpu().clone() for name, tensor in model.method.model.state_dict().items()}
 
 
 def same_weights(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import headtail.predictor
+import headtail.evaluation.parts
 from headtail import LinkPredictor
 from headtail.config import make_config
 from headtail.contract import PairScorer
@@ -28,12 +28,12 @@ from tiny_runs import Stop, history, predictor, same_weights, small_graph, timel
 
 def scripted(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> None:
     """Makes validation return these values, epoch after epoch; the test is evaluated as ever."""
-    truth, left = headtail.predictor.evaluate_part, iter(values)
+    truth, left = headtail.evaluation.parts.evaluate_part, iter(values)
 
     def validate(scorer: PairScorer, task: LinkTask, part: str) -> dict[str, float]:
         return {"mrr": next(left)} if part == "valid" else truth(scorer, task, part)
 
-    monkeypatch.setattr(headtail.predictor, "evaluate_part", validate)
+    monkeypatch.setattr(headtail.evaluation.parts, "evaluate_part", validate)
 
 
 @pytest.mark.parametrize(

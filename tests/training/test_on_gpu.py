@@ -16,10 +16,10 @@ pytestmark = pytest.mark.gpu
 def test_cpu_and_gpu_score_alike(encoder: str, tmp_path: Path) -> None:
     trained(encoder=encoder, epochs=2).save(tmp_path / "run")
     on_cpu, on_gpu = (LinkPredictor.load(tmp_path / "run", device) for device in ("cpu", "cuda"))
-    one, other = (model._trained().model for model in (on_cpu, on_gpu))
+    one, other = (model.method.model for model in (on_cpu, on_gpu))
     view = on_cpu.task.test_view
-    rows_columns = one.represent_all(on_cpu._trained().message_graph(view))
-    for wanted, found in zip(rows_columns, other.represent_all(on_gpu._trained().message_graph(view)), strict=True):
+    rows_columns = one.represent_all(on_cpu.method.message_graph(view))
+    for wanted, found in zip(rows_columns, other.represent_all(on_gpu.method.message_graph(view)), strict=True):
         assert found.is_cuda
         torch.testing.assert_close(found.cpu(), wanted, atol=1e-4, rtol=1e-4)
     heads = torch.arange(60)
@@ -34,7 +34,7 @@ def test_learns_on_the_gpu_what_it_learns_on_the_cpu() -> None:
     graph = small_graph()
     settings = {"epochs": 8, "learning_rate": 0.02, "batches": "rows", "neighbours": "bns"}
     on_gpu, on_cpu = trained(graph, device="cuda", **settings), trained(graph, **settings)
-    assert on_gpu._trained().device.type == "cuda"
+    assert on_gpu.method.device.type == "cuda"
     assert on_gpu.history[-1]["loss"] < 0.9 * on_gpu.history[0]["loss"]
     assert on_gpu.history[-1]["loss"] == pytest.approx(on_cpu.history[-1]["loss"], rel=0.3)
     assert 0.1 < on_gpu.evaluate()["mrr"] <= 1

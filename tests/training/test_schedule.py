@@ -57,7 +57,7 @@ def test_auto_changes_nothing_that_was_chosen(metric: str) -> None:
 
 def test_the_metric_of_a_run_chooses_how_it_is_trained() -> None:
     model = trained(small_graph(), epochs=1, metric="hits@20", eval_negatives=1)
-    assert model._trained().config.training.objective == "squared_hinge"
+    assert model.method.config.training.objective == "squared_hinge"
     assert next(iter(model.evaluate())) == "split"
     assert model.evaluate()["metric"] == "hits@20"
     assert "valid_hits@20" in model.history[0]
