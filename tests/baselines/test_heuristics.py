@@ -51,6 +51,7 @@ def test_neighbour_heuristics_equal_networkx(directed: bool, seed: int, links: i
         "cn": [float(len(list(nx.common_neighbors(graph, i, j)))) for i, j in pairs],
         "aa": [score for _, _, score in nx.adamic_adar_index(graph, pairs)],
         "ra": [score for _, _, score in nx.resource_allocation_index(graph, pairs)],
+        "jaccard": [score for _, _, score in nx.jaccard_coefficient(graph, pairs)],
     }
     for name, scores in wanted.items():
         found = HEURISTICS[name]().scorer(view).score(heads, tails)
@@ -71,6 +72,32 @@ def test_popularity_is_in_degree_or_mean_degree(seed: int) -> None:
     found = HEURISTICS["popularity"]().scorer(undirected).score(heads, tails)
     ends = zip(heads.tolist(), tails.tolist(), strict=True)
     assert found.tolist() == [(degree[i] + degree[j]) / 2 for i, j in ends]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_preferential_attachment_is_the_product_of_degrees(seed: int) -> None:
+    heads, tails = random_pairs(seed)
+    ends = list(zip(heads.tolist(), tails.tolist(), strict=True))
+    undirected = random_view(False, seed)
+    found = HEURISTICS["pa"]().scorer(undirected).score(heads, tails)
+    assert found.tolist() == [
+        score for _, _, score in nx.preferential_attachment(undirected_networkx(undirected), ends)
+    ]
+
+    directed = random_view(True, seed)
+    arrows = nx.DiGraph(directed.links.T.tolist())
+    arrows.add_nodes_from(range(NODES))
+    found = HEURISTICS["pa"]().scorer(directed).score(heads, tails)
+    assert found.tolist() == [arrows.out_degree(i) * arrows.in_degree(j) for i, j in ends]
+
+
+def test_rows_of_jaccard_equal_the_sets() -> None:
+    view = random_view(False, links=300)
+    graph = undirected_networkx(view)
+    around = [set(graph[node]) for node in range(NODES)]
+    wanted = [[len(a & b) / max(len(a | b), 1) for b in around[5:25]] for a in around]
+    found = HEURISTICS["jaccard"]().scorer(view).score_rows(torch.arange(NODES), 5, 25)
+    torch.testing.assert_close(found, torch.tensor(wanted), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("directed", [True, False])

@@ -1,10 +1,12 @@
 """Heuristics: scores read off the links of the view, with nothing to train."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from headtail.baselines.sparse import Matrix, Nodes, ProductScorer, scale_columns, to_scipy
@@ -13,6 +15,8 @@ from headtail.graph.view import GraphView
 from headtail.registry import Registry
 
 HEURISTICS: Registry[type[Method]] = Registry("heuristic")
+# β of Katz: what a path weighs relative to one that is a link shorter.
+KATZ_WEIGHT = 0.005
 
 
 @HEURISTICS.register("popularity")
@@ -20,24 +24,38 @@ class Popularity(Method):
     """In-degree of the tail; in undirected graphs the mean degree of both ends."""
 
     def scorer(self, view: GraphView) -> PairScorer:
-        return _DegreeScorer(view)
+        degree = view.in_rows.degrees
+        if view.directed:
+            return _DegreeScorer(torch.zeros_like(degree), degree, torch.add)
+        # The mean of both orientations, of which each scores the degree of its own tail.
+        return _DegreeScorer(degree / 2, degree / 2, torch.add)
+
+
+@HEURISTICS.register("pa")
+class PreferentialAttachment(Method):
+    """Out-degree of the head times in-degree of the tail; in undirected graphs the product of both degrees."""
+
+    def scorer(self, view: GraphView) -> PairScorer:
+        return _DegreeScorer(view.out_rows.degrees, view.in_rows.degrees, torch.mul)
 
 
 class _DegreeScorer(PairScorer):
-    def __init__(self, view: GraphView) -> None:
-        self.num_nodes = view.num_nodes
+    """A number of the head's combined with one of the tail's."""
+
+    def __init__(self, of_head: Tensor, of_tail: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self.num_nodes = of_tail.numel()
         self.device = torch.device("cpu")
-        degree = view.in_rows.degrees.cpu().to(torch.float32)
-        # Undirected: the mean of both orientations, of which each scores the degree of its own tail.
-        self._of_tail = degree if view.directed else degree / 2
-        self._of_head = torch.zeros_like(degree) if view.directed else degree / 2
+        # Doubles hold every product of two degrees exactly.
+        self._of_head = of_head.cpu().double()
+        self._of_tail = of_tail.cpu().double()
+        self._combine = combine
 
     def score(self, heads: Tensor, tails: Tensor) -> Tensor:
-        return (self._of_head[heads.cpu()] + self._of_tail[tails.cpu()]).to(heads.device)
+        return self._combine(self._of_head[heads.cpu()], self._of_tail[tails.cpu()]).to(heads.device, torch.float32)
 
     def score_rows(self, heads: Tensor, first: int, last: int) -> Tensor:
-        rows = self._of_head[heads.cpu()][:, None] + self._of_tail[first:last]
-        return rows.to(heads.device)
+        rows = self._combine(self._of_head[heads.cpu()][:, None], self._of_tail[first:last])
+        return rows.to(heads.device, torch.float32)
 
 
 class _CommonNeighbours(Method):
@@ -95,6 +113,25 @@ class ResourceAllocation(_CommonNeighbours):
         return 1 / np.maximum(degree, 1)
 
 
+@HEURISTICS.register("jaccard")
+class Jaccard(Method):
+    """Common neighbours as a share of all neighbours of either end.
+
+    Neighbours are those of the symmetric graph, also for directed data.
+    """
+
+    def scorer(self, view: GraphView) -> PairScorer:
+        neighbours = to_scipy(view.neighbours)
+        return _JaccardScorer(neighbours, np.ones(view.num_nodes))
+
+
+class _JaccardScorer(_CommonNeighbourScorer):
+    def finish(self, sums: NDArray[np.float64], heads: Nodes, tails: Nodes) -> NDArray[np.float64]:
+        either = self._tail_entries[heads] + self._tail_entries[tails] - sums
+        # Where neither end has a neighbour, none is common.
+        return sums / np.maximum(either, 1)
+
+
 @HEURISTICS.register("item2hop")
 class ItemTwoHop(Method):
     """Tails chosen by the heads that share tails with this head: D · diag(1 / in-degree) · Dᵀ · D.
@@ -136,3 +173,40 @@ class _SymmetricItemScorer(_ItemScorer):
         forward = scale_columns(rows, self._share / 2) @ self._out_rows
         backward = scale_columns(rows @ self._out_rows, self._share / 2)
         return forward + backward
+
+
+@HEURISTICS.register("katz")
+class Katz(Method):
+    """Paths of 1, 2 and 3 links between the ends, each of l links weighing 0.005^l.
+
+    Paths run through the symmetric graph, also for directed data, and may visit a node twice.
+    """
+
+    def scorer(self, view: GraphView) -> PairScorer:
+        return _KatzScorer(to_scipy(view.neighbours))
+
+
+class _KatzScorer(ProductScorer):
+    """β³ · (A / β² + A · A / β + A · A · A), as left = A · (A + I / β) + I / β² and right = A.
+
+    With 1 / β a whole number all sums are whole numbers, so equal scores come out equal in any order of adding.
+    """
+
+    def __init__(self, neighbours: Matrix) -> None:
+        super().__init__(neighbours, neighbours)
+        one = sparse.eye_array(self.num_nodes, format="csr")
+        stay_or_step: Matrix = sparse.csr_array(neighbours + one / KATZ_WEIGHT)
+        # Beside and below A, the identities put the sum that is `left` into one product: [A, I/β²] · [A + I/β; I].
+        self._first: Matrix = sparse.hstack([neighbours, one / KATZ_WEIGHT**2], format="csr")
+        self._then: Matrix = sparse.vstack([stay_or_step, one], format="csr")
+        entries = np.diff(stay_or_step.indptr).astype(np.float64)
+        self._steps: Nodes = np.asarray(neighbours @ entries).astype(np.int64) + 1
+
+    def left(self, heads: Nodes) -> Matrix:
+        return self._first[heads] @ self._then
+
+    def left_entries(self, heads: Nodes) -> Nodes:
+        return self._steps[heads]
+
+    def finish(self, sums: NDArray[np.float64], heads: Nodes, tails: Nodes) -> NDArray[np.float64]:
+        return sums * KATZ_WEIGHT**3

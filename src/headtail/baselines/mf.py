@@ -60,7 +60,9 @@ class FactorModel(nn.Module):
     share them, and it should not.
     """
 
-    def __init__(self, num_nodes: int, directed: bool, dim: int, layers: int, scorer_layers: int, dropout: float) -> None:
+    def __init__(
+        self, num_nodes: int, directed: bool, dim: int, layers: int, scorer_layers: int, dropout: float
+    ) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.randn(num_nodes, dim))
         self.norm = nn.BatchNorm1d(dim)
@@ -122,7 +124,9 @@ class MatrixFactorisation(Learner[Batch]):
         m = config.model
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.training.seed)
-            model = FactorModel(task.graph.num_nodes, task.graph.directed, m.hidden, m.layers, m.scorer_layers, m.dropout)
+            model = FactorModel(
+                task.graph.num_nodes, task.graph.directed, m.hidden, m.layers, m.scorer_layers, m.dropout
+            )
         super().__init__(task, config, model)
 
     @property

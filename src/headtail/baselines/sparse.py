@@ -75,6 +75,10 @@ class ProductScorer(PairScorer):
     def left_entries(self, heads: Nodes) -> Nodes:
         """Returns int64 [B], upper bounds of the entries these rows of `left` have and of their cost."""
 
+    def finish(self, sums: NDArray[np.float64], heads: Nodes, tails: Nodes) -> NDArray[np.float64]:
+        """Returns float64 [P], the scores of pairs whose sums are given; a sum of 0 must score 0."""
+        return sums
+
     def score(self, heads: Tensor, tails: Tensor) -> Tensor:
         wanted = heads.cpu().numpy()
         # Every distinct head's row is built once, for all of its pairs.
@@ -88,9 +92,9 @@ class ProductScorer(PairScorer):
         for first, last in self._head_spans(distinct, most_rows):
             low, high = pair_start[first], pair_start[last]
             row_of_pair = np.repeat(np.arange(last - first), counts[first:last])
-            found[order[low:high]] = self._score_block(
-                distinct[first:last], row_of_pair, sorted_tails[low:high], scratch
-            )
+            block_tails = sorted_tails[low:high]
+            sums = self._sum_block(distinct[first:last], row_of_pair, block_tails, scratch)
+            found[order[low:high]] = self.finish(sums, distinct[first:last][row_of_pair], block_tails)
         return torch.from_numpy(found).to(heads.device, torch.float32)
 
     def score_rows(self, heads: Tensor, first: int, last: int) -> Tensor:
@@ -103,7 +107,8 @@ class ProductScorer(PairScorer):
         for start, stop in self._head_spans(rows, rows.size):
             product = self.left(rows[start:stop]) @ tails
             row = np.repeat(np.arange(start, stop), np.diff(product.indptr))
-            found[row, product.indices] = product.data
+            scores = self.finish(product.data, rows[row], product.indices.astype(np.int64) + first)
+            found[row, product.indices] = scores
         return torch.from_numpy(found).to(heads.device)
 
     def _head_spans(self, heads: Nodes, most_rows: int) -> Iterator[tuple[int, int]]:
@@ -111,10 +116,10 @@ class ProductScorer(PairScorer):
             for start in range(first, last, most_rows):
                 yield start, min(start + most_rows, last)
 
-    def _score_block(
+    def _sum_block(
         self, heads: Nodes, row_of_pair: Nodes, tails: Nodes, scratch: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Returns float64 [P], the scores of the pairs (heads[row_of_pair[p]], tails[p]).
+        """Returns float64 [P], Σ_u left · right of the pairs (heads[row_of_pair[p]], tails[p]).
 
         `scratch` is all zero before and after.
         """

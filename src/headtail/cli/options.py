@@ -55,11 +55,19 @@ def source_flags() -> Flags:
         column("node_column", help="id column of --nodes and of a feature table; the first by default"),
         file("valid", help="validation links of a split of your own; DATA is then its training links"),
         file("test", help="test links of that split"),
+        file("root", metavar="FOLDER", help="where OGB's data sets (ogbl-…) lie; dataset by default"),
         flag(
             "directed",
             bool,
             "whether links have a direction; links of files do by default",
             declared="--directed/--undirected",
+            rich_help_panel=f"{panel}: switches",
+        ),
+        flag(
+            "download",
+            bool,
+            "fetch an OGB data set that is not in --root yet; needs the package ogb",
+            declared="--download",
             rich_help_panel=f"{panel}: switches",
         ),
     ]

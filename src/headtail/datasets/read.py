@@ -1,7 +1,7 @@
 """Reads a graph from whatever holds it: a name, a file, or an object of another library."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from headtail.datasets.edges import LinkColumns, LinkTable, read_links
 from headtail.datasets.features import FeatureSource
 from headtail.datasets.nodes import NodeFacts, TableSource
 from headtail.datasets.npz import is_split_file, read_npz
+from headtail.datasets.ogb import LAYOUTS
 from headtail.datasets.raw import RawGraph, RawSplit
 from headtail.errors import DataError, did_you_mean
 
@@ -31,6 +32,8 @@ def read(
     directed: bool | None = None,
     valid: TableSource | None = None,
     test: TableSource | None = None,
+    root: str | Path | None = None,
+    download: bool = False,
 ) -> RawGraph:
     """Reads a graph.
 
@@ -50,12 +53,17 @@ def read(
             arrays have one.
         valid: Validation links of a given split, in the form of `source`, which then holds training links.
         test: Test links of a given split.
+        root: Folder that holds OGB's data sets, by default "dataset", or the folder of the named one itself.
+        download: Fetch OGB's data set where it is missing; needs the package `ogb` and a network.
 
     Raises:
         DataError: If something cannot be read or does not fit, or an option does not apply to `source`.
     """
     facts = NodeFacts(features, nodes, text, node_column)
     links = _as_link_source(source)
+    ogb_options = {name: value for name, value in (("root", root), ("download", download)) if value}
+    if ogb_options and not (isinstance(source, str) and source in LAYOUTS):
+        raise DataError(f"{' and '.join(ogb_options)} apply to OGB's data sets only: {', '.join(LAYOUTS)}; leave out")
     if links is not None:
         parts = [links]
         if valid is not None and test is not None:
@@ -74,7 +82,7 @@ def read(
         if value is not None:
             what = repr(str(source)) if isinstance(source, str | Path) else f"a {type(source).__name__}"
             raise DataError(f"{name} applies to link files and DataFrames, not to {what}; leave it out")
-    graph = _whole_graph(source, directed)
+    graph = _whole_graph(source, directed, ogb_options)
     if graph.source == "array" and facts.matrix_rows > graph.num_nodes:
         # An array of links says nothing of nodes without links, the matrix does.
         graph = replace(graph, num_nodes=facts.matrix_rows)
@@ -98,7 +106,7 @@ def _as_link_source(source: object) -> TableSource | None:
     return None if path.suffix.lower() == ".npz" else path
 
 
-def _whole_graph(source: object, directed: bool | None) -> RawGraph:
+def _whole_graph(source: object, directed: bool | None, loader_options: Mapping[str, object]) -> RawGraph:
     """Returns a graph whose source says all about its links."""
     adapter = adapter_of(source)
     if adapter is not None:
@@ -109,7 +117,7 @@ def _whole_graph(source: object, directed: bool | None) -> RawGraph:
             "PyTorch Geometric Data, a NetworkX graph, a SciPy sparse matrix or an array [2, E]"
         )
     if isinstance(source, str) and source in DATASETS:
-        graph = DATASETS[source]()
+        graph = DATASETS[source](**loader_options)
     elif is_split_file(Path(source)):
         graph = read_npz(source)
     else:

@@ -1,7 +1,7 @@
 """Splits: which links are held out for validation and test, and the negatives they are ranked against."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from torch import Tensor
 from headtail.config import SplitConfig
 from headtail.errors import DataError
 from headtail.graph.csr import CSR
-from headtail.graph.graph import Graph, HeldOut
+from headtail.graph.graph import Graph, HeldOut, link_keys
 from headtail.graph.view import GraphView
 from headtail.registry import Registry
 
@@ -115,8 +115,25 @@ def make_split(graph: Graph, config: SplitConfig, seed: int) -> Split:
     return Split(links[:, train], times, HeldOut(links[:, valid]), HeldOut(links[:, test]), strategy)
 
 
+def train_on_validation(split: Split, num_nodes: int, directed: bool) -> Split:
+    """Returns the split with its validation links among the training links, each link once.
+
+    They stay validation links too. Their times are not known, so there are none of training links any more.
+    """
+    links = torch.cat([split.train, split.valid.positives], dim=1)
+    keys = link_keys(links, num_nodes, directed)
+    distinct, place = torch.unique(keys, return_inverse=True)
+    first = torch.full((distinct.numel(),), keys.numel(), dtype=torch.int64)
+    first = first.scatter_reduce(0, place, torch.arange(keys.numel()), reduce="amin").sort().values
+    return replace(split, train=links[:, first], train_times=None)
+
+
 def with_negatives(split: Split, graph: Graph, metric: str, count: int, seed: int) -> Split:
-    """Draws the negatives that a split lacks; none is a link, held out or not."""
+    """Draws the negatives that a split lacks; none is a link, held out or not.
+
+    Raises:
+        DataError: the negatives that it brings are not what the metric ranks against, or there are none to draw.
+    """
     # graph.links also holds training links that were dropped from the split: they are no negatives either.
     every = torch.cat([graph.links, split.valid.positives, split.test.positives], dim=1)
     known = GraphView(graph.num_nodes, graph.directed, every).out_rows
@@ -129,6 +146,12 @@ def with_negatives(split: Split, graph: Graph, metric: str, count: int, seed: in
             else:
                 negatives = _random_pairs(known, count * 1000, generator)
             part = HeldOut(part.positives, negatives)
+        elif part.negatives.shape[0] != (part.positives.shape[1] if metric == "mrr" else 2):
+            wanted = "tails of each link" if metric == "mrr" else "pairs [2, M]"
+            raise DataError(
+                f"{graph.source} brings negatives {list(part.negatives.shape)}, but {metric} ranks against {wanted}; "
+                f"choose {'hits@K' if metric == 'mrr' else 'mrr'} as metric (--metric)."
+            )
         held_out.append(part)
     return Split(split.train, split.train_times, held_out[0], held_out[1], split.strategy)
 

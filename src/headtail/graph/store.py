@@ -1,6 +1,7 @@
 """A task on disk: links, split, features and names, so that a run folder is complete in itself."""
 
 import hashlib
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import numpy as np
@@ -58,8 +59,7 @@ def save_task(task: LinkTask, folder: Path) -> None:
         "test_sees_valid": task.test_view is not task.train_view,
         "self_loops": graph.cleaning.self_loops,
         "duplicates": graph.cleaning.duplicates,
-        "reversed_links": task.leaks.reversed_links,
-        "dropped": task.leaks.dropped,
+        **asdict(task.leaks),
         "fingerprint": fingerprint(task),
     }
     write_tensors(folder / GRAPH_FILE, tensors, facts)
@@ -98,8 +98,8 @@ def load_task(folder: Path) -> LinkTask:
             test=test,
             metric=str(facts["metric"]),
         )
-        held_out = valid.positives.shape[1] + test.positives.shape[1]
-        leaks = LeakAudit(held_out, 0, 0, int(str(facts["reversed_links"])), int(str(facts["dropped"])))
+        counts = {field.name: int(str(facts[field.name])) for field in fields(LeakAudit) if field.name != "protocol"}
+        leaks = LeakAudit(**counts, protocol=str(facts["protocol"]))
         task = LinkTask(graph, split, tensors["features"], str(facts["metric"]), leaks, train_view, test_view)
         if len(index) != count or fingerprint(task) != facts["fingerprint"]:
             raise ValueError("its graph or its node names do not match their fingerprint")

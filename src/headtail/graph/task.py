@@ -1,17 +1,18 @@
 """A link prediction task: a graph with a proven split, ready for any method."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from headtail.config import Config
+from headtail.errors import ConfigError
 from headtail.graph.audit import LeakAudit, audit, audit_test_view, clean_split
 from headtail.graph.csr import CSR
 from headtail.graph.graph import Graph
 from headtail.graph.message import add_self_loops
-from headtail.graph.split import Split, make_split, with_negatives
+from headtail.graph.split import Split, make_split, train_on_validation, with_negatives
 from headtail.graph.structure import DEFAULT_DIM, STRUCTURES
 from headtail.graph.view import GraphView
 
@@ -21,7 +22,7 @@ class LinkTask:
     """What methods learn from and are judged on.
 
     Attributes:
-        train_view: training links, the evidence for validation.
+        train_view: training links, the evidence for validation; with validation links under val-as-train.
         test_view: the evidence for the test: training links, with validation links where the task says so.
         features: float32 [N, d], the graph's own and structural ones.
         metric: "mrr" or "hits@K".
@@ -35,6 +36,11 @@ class LinkTask:
     train_view: GraphView
     test_view: GraphView
 
+    @property
+    def protocol(self) -> str:
+        """What may be seen of held-out links: clean, ogb or val-as-train. Figures of two protocols do not compare."""
+        return self.leaks.protocol
+
     @cached_property
     def known(self) -> CSR:
         """Every link of the data, head → tail, also the held-out ones."""
@@ -44,7 +50,7 @@ class LinkTask:
 
 @dataclass(frozen=True)
 class ProvenSplit:
-    """A split with negatives, the metric they are for, what may be seen, and the proof that nothing leaks."""
+    """A split with negatives, the metric they are for, what may be seen, and the proof that nothing else is."""
 
     split: Split
     metric: str
@@ -58,24 +64,40 @@ def prove_split(graph: Graph, config: Config) -> ProvenSplit:
     metric = config.evaluation.metric
     if metric == "auto":
         metric = graph.metric or "mrr"
-    test_sees_valid = config.evaluation.test_graph == "train+valid"
-    seed = config.training.seed
-    split = make_split(graph, config.split, seed)
-    split, dropped = clean_split(
-        split,
-        graph.num_nodes,
-        graph.directed,
-        config.split.drop_leaks,
-        config.split.drop_reversed,
-        test_sees_valid,
-        metric,
-    )
+    protocol, seed = config.split.protocol, config.training.seed
+    _refuse_dropping(config)
+    # Under val-as-train they are training links, which both views show.
+    test_sees_valid = config.evaluation.test_graph == "train+valid" and protocol != "val-as-train"
+    split, dropped = make_split(graph, config.split, seed), 0
+    if protocol == "clean":
+        split, dropped = clean_split(
+            split,
+            graph.num_nodes,
+            graph.directed,
+            config.split.drop_leaks,
+            config.split.drop_reversed,
+            test_sees_valid,
+            metric,
+        )
+    elif protocol == "val-as-train":
+        split = train_on_validation(split, graph.num_nodes, graph.directed)
     split = with_negatives(split, graph, metric, config.evaluation.eval_negatives, seed)
     train_view = GraphView(graph.num_nodes, graph.directed, split.train)
     test_view = train_view.with_links(split.valid.positives) if test_sees_valid else train_view
-    leaks = audit(split, train_view.out_rows, add_self_loops(train_view), graph.num_nodes, graph.directed, dropped)
-    audit_test_view(split, test_view)
+    messages = add_self_loops(train_view)
+    leaks = audit(split, train_view.out_rows, messages, graph.num_nodes, graph.directed, dropped, protocol)
+    leaks = replace(leaks, in_test_graph=audit_test_view(split, test_view, protocol))
     return ProvenSplit(split, metric, leaks, train_view, test_view)
+
+
+def _refuse_dropping(config: Config) -> None:
+    """Refuses to drop links under a protocol that takes the split as it is."""
+    protocol = config.split.protocol
+    for setting in ("drop_leaks", "drop_reversed"):
+        if protocol != "clean" and getattr(config.split, setting):
+            raise ConfigError(
+                f"{setting} contradicts protocol {protocol}, which keeps every link as published; leave one out."
+            )
 
 
 def make_task(graph: Graph, config: Config) -> LinkTask:

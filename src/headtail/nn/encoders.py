@@ -35,13 +35,11 @@ class Finish(nn.Module):
         self.dropout, self.relu, self.unit = style.dropout, relu, unit
 
     def forward(self, h: Tensor, previous: Tensor | None) -> Tensor:
-        h = self.norm(h)
-        if self.relu:
-            h = F.relu(h, inplace=True)
-        if self.dropout:
-            h = F.dropout(h, self.dropout, self.training)
-        if previous is not None:
-            h = h + previous
+        if not self.dropout:
+            return self.norm.finish(h, previous, self.relu, self.unit)
+        h = self.norm.finish(h, None, self.relu, unit=False)
+        h = F.dropout(h, self.dropout, self.training)
+        h = h if previous is None else h + previous
         return unit_rows(h) if self.unit else h
 
 

@@ -17,39 +17,77 @@ def _moments(x: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
     return mean, variance + (1 - alpha) ** 2 * mean**2
 
 
-class _GraphNorm(torch.autograd.Function):
-    """y = (x − αμ) / sqrt(mean((x − αμ)²) + ε) · γ + β, as one affine map per column.
+def _finish(
+    h: Tensor, previous: Tensor | None, alpha: Tensor, gamma: Tensor, beta: Tensor, relu: bool, unit: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Returns the finished rows, the mean and spread of h, and the length [n, 1] that rows were divided by."""
+    mean, spread = _moments(h, alpha)
+    slope = gamma * torch.rsqrt(spread + EPSILON)
+    y = torch.addcmul(beta - alpha * mean * slope, h, slope)
+    if relu:
+        y = y.relu_()
+    if previous is not None:
+        y = y.add_(previous)
+    length = torch.linalg.vector_norm(y, dim=1, keepdim=True).clamp_(min=1e-12) if unit else mean
+    return y.div_(length) if unit else y, mean, spread, length
 
-    Forward is the two moments and one multiply-add over x, backward two reductions and two multiply-adds.
-    """
+
+def _finish_backward(
+    grad: Tensor,
+    h: Tensor,
+    out: Tensor,
+    length: Tensor,
+    alpha: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    mean: Tensor,
+    spread: Tensor,
+    relu: bool,
+    unit: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Returns the gradients of h, of the residual input, and of α, γ, β."""
+    n = h.shape[0]
+    scale = torch.rsqrt(spread + EPSILON)
+    slope = gamma * scale
+    if unit:
+        along = (grad * out).sum(dim=1, keepdim=True)
+        grad = torch.addcmul(grad, out, along, value=-1).div_(length)
+    grad_previous = grad
+    if relu:
+        grad = grad * (torch.addcmul(beta - alpha * mean * slope, h, slope) > 0)
+    grad_beta = grad.sum(dim=0)
+    grad_dot_h = (grad * h).sum(dim=0)
+    centred = grad_dot_h - alpha * mean * grad_beta  # Σ grad · (h − αμ)
+    grad_gamma = centred * scale
+    grad_spread = -0.5 * gamma * scale**3 * centred
+    grad_mean = -alpha * slope * grad_beta + 2 * (1 - alpha) ** 2 * mean * grad_spread
+    grad_alpha = -mean * slope * grad_beta - 2 * (1 - alpha) * mean**2 * grad_spread
+    # d variance / dh = 2 (h − μ) / n and d mean / dh = 1 / n
+    per_h = 2 * grad_spread / n
+    grad_h = torch.addcmul(grad_mean / n - per_h * mean, h, per_h).addcmul_(grad, slope)
+    return grad_h, grad_previous, grad_alpha, grad_gamma, grad_beta
+
+
+class _Finish(torch.autograd.Function):
+    """unit rows(relu(GraphNorm(h)) + previous): two moments and one pass forward, two reductions and one pass back."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
-        mean, spread = _moments(x, alpha)
-        scale = torch.rsqrt(spread + EPSILON)
-        ctx.save_for_backward(x, alpha, gamma, mean, scale)
+    def forward(
+        ctx: Any, h: Tensor, previous: Tensor | None, alpha: Tensor, gamma: Tensor, beta: Tensor, relu: bool, unit: bool
+    ) -> tuple[Tensor, ...]:
+        out, mean, spread, length = _finish(h, previous, alpha, gamma, beta, relu, unit)
+        ctx.save_for_backward(h, out, length, alpha, gamma, beta, mean, spread)
+        ctx.relu, ctx.unit, ctx.residual = relu, unit, previous is not None
         ctx.mark_non_differentiable(mean, spread)
-        slope = gamma * scale
-        return torch.addcmul((beta - alpha * mean * slope), x, slope), mean, spread
+        return out, mean, spread
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-        x, alpha, gamma, mean, scale = ctx.saved_tensors
-        n = x.shape[0]
-        slope = gamma * scale
-        grad_beta = grad.sum(dim=0)
-        grad_dot_x = (grad * x).sum(dim=0)
-        centred = grad_dot_x - alpha * mean * grad_beta  # Σ grad · (x − αμ)
-        grad_gamma = centred * scale
-        grad_spread = -0.5 * gamma * scale**3 * centred
-        grad_mean = -alpha * slope * grad_beta + 2 * (1 - alpha) ** 2 * mean * grad_spread
-        grad_alpha = -mean * slope * grad_beta - 2 * (1 - alpha) * mean**2 * grad_spread
-        # d variance / dx = 2 (x − μ) / n and d mean / dx = 1 / n
-        per_x = 2 * grad_spread / n
-        constant = grad_mean / n - per_x * mean
-        grad_x = torch.addcmul(constant, x, per_x)
-        grad_x.addcmul_(grad, slope)
-        return grad_x, grad_alpha, grad_gamma, grad_beta
+        h, out, length, alpha, gamma, beta, mean, spread = ctx.saved_tensors
+        grad_h, grad_previous, *of_parameters = _finish_backward(
+            grad.contiguous(), h, out, length, alpha, gamma, beta, mean, spread, ctx.relu, ctx.unit
+        )
+        return grad_h, grad_previous if ctx.residual else None, *of_parameters, None, None
 
 
 class GraphNorm(nn.Module):
@@ -76,13 +114,22 @@ class GraphNorm(nn.Module):
         self.register_buffer("running_spread", torch.ones(dim))
 
     def forward(self, x: Tensor) -> Tensor:
+        return self.finish(x, None, relu=False, unit=False)
+
+    def finish(self, x: Tensor, previous: Tensor | None, relu: bool, unit: bool) -> Tensor:
+        """Returns unit rows(relu(norm of x) + previous), with those steps that are wanted."""
         if not self.training:
             mean, spread = self.running_mean, self.running_spread
             if self.statistics == "graph":
                 mean, spread = _moments(x, self.alpha)
             slope = self.gamma * torch.rsqrt(spread + EPSILON)
-            return torch.addcmul(self.beta - self.alpha * mean * slope, x, slope)
-        y, mean, spread = _GraphNorm.apply(x, self.alpha, self.gamma, self.beta)  # type: ignore[no-untyped-call]
+            y = torch.addcmul(self.beta - self.alpha * mean * slope, x, slope)
+            y = y.relu() if relu else y
+            y = y if previous is None else y + previous
+            return unit_rows(y) if unit else y
+        y, mean, spread = _Finish.apply(  # type: ignore[no-untyped-call]
+            x, previous, self.alpha, self.gamma, self.beta, relu, unit
+        )
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum)
             self.running_spread.lerp_(spread, self.momentum)
@@ -90,19 +137,27 @@ class GraphNorm(nn.Module):
         return out
 
 
+def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
+    length = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_(min=1e-12)
+    return x / length, length
+
+
+def _unit_backward(grad: Tensor, y: Tensor, length: Tensor) -> Tensor:
+    along = (grad * y).sum(dim=1, keepdim=True)
+    return torch.addcmul(grad, y, along, value=-1).div_(length)
+
+
 class _UnitRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        length = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_(min=1e-12)
-        y: Tensor = x / length
+        y: Tensor
+        y, length = _unit(x)
         ctx.save_for_backward(y, length)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        y, length = ctx.saved_tensors
-        along = torch.linalg.vecdot(grad, y).unsqueeze(1)
-        grad_x: Tensor = torch.addcmul(grad, y, along, value=-1).div_(length)
+        grad_x: Tensor = _unit_backward(grad.contiguous(), *ctx.saved_tensors)
         return grad_x
 
 

@@ -18,6 +18,7 @@ from headtail.contract import Method, PairScorer, Validate
 from headtail.errors import ConfigError, TrainingError
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
+from headtail.training.ahead import drawn_ahead
 from headtail.training.checkpoint import CheckpointStore, Progress
 from headtail.training.counters import Counters
 from headtail.training.memory import keep_freed_memory
@@ -201,7 +202,8 @@ class Learner(TaskMethod, Generic[B]):
         start = time.perf_counter()
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(epoch_seed(t.seed, epoch))  # for dropout
-            for number, batch in enumerate(batches.epoch(generator), 1):
+            drawn = batches.epoch(generator)
+            for number, batch in enumerate(drawn_ahead(drawn) if self.device.type == "cuda" else drawn, 1):
                 loss = self.loss(batch)
                 value = float(loss.value.detach())
                 if not math.isfinite(value):
