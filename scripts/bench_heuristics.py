@@ -1,13 +1,19 @@
 """Times every heuristic on the validation and test links of a graph, and prints how well it ranks them.
 
     python scripts/bench_heuristics.py DATA.npz [--test-graph train+valid]
+    python scripts/bench_heuristics.py DATA/ogbl-ddi.npz --ra-variants
 
 Prints a Markdown table. Seconds include everything after the split was made: building the rows, scoring, ranking.
-CPU seconds tell the work from the waiting on a machine that others use too.
+CPU seconds tell the work from the waiting on a machine that others use too. `--ra-variants` asks instead what
+resource allocation would score if it were defined otherwise; it multiplies dense matrices, for small graphs only.
 """
 
 import argparse
 import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headtail import load
 from headtail.baselines.heuristics import HEURISTICS
@@ -38,12 +44,125 @@ def measure(name: str, proven: ProvenSplit) -> tuple[float, float, float, float]
     return time.perf_counter() - start, time.process_time() - cpu_start, values[0], values[1]
 
 
+Dense = NDArray[np.float64]
+
+
+def inverse(values: Dense) -> Dense:
+    """Returns 1 / values, and 0 where a value is 0."""
+    return np.divide(1, values, out=np.zeros_like(values), where=values != 0)
+
+
+def adjacency(view: GraphView, both_ways: bool = True) -> Dense:
+    """Returns the links as a matrix of ones, in their stored direction or in both."""
+    A = np.zeros((view.num_nodes, view.num_nodes))
+    A[view.links[0], view.links[1]] = 1
+    return np.maximum(A, A.T) if both_ways else A
+
+
+def through(weight: Dense, left: Dense, right: Dense | None = None) -> Dense:
+    """Returns left · diag(weight) · rightᵀ."""
+    return (left * weight) @ (left if right is None else right).T
+
+
+def by_weight(A: Dense, d: Dense) -> Iterator[tuple[str, Dense]]:
+    """Other weights of a common neighbour of degree d."""
+    yield "1 (CN)", through(np.ones_like(d), A)
+    yield "1 / log d (AA)", through(inverse(np.log(d)), A)
+    yield "**1 / d (RA, the definition)**", through(inverse(d), A)
+    for power in (-1, -0.5, -0.25, 0.1, 0.2, 0.25, 0.33, 0.5, 0.75, 1.5, 2):
+        yield f"d^{-power:g}", through(d**-power, A)
+    yield "1 / log(d)²", through(inverse(np.log(d) ** 2), A)
+    yield "1 / (1 + d)", through(1 / (1 + d), A)
+    yield "1 / 2d: degrees of a doubled graph", through(inverse(2 * d), A)
+    yield "1 / (d − 2): both ends taken out", through(inverse(np.maximum(d - 2, 1)), A)
+
+
+def by_graph(A: Dense, d: Dense, stored: Dense, A_valid: Dense) -> Iterator[tuple[str, Dense]]:
+    """RA on other graphs: with self-loops, with validation links, not made symmetric."""
+    one, d_valid = np.eye(d.size), A_valid.sum(axis=0)
+    tails_in, heads_out = stored.sum(axis=0), stored.sum(axis=1)
+    yield "self-loops in links and degrees", through(1 / (d + 1), A + one)
+    yield "self-loops in links only", through(inverse(d), A + one)
+    yield "validation links in links and degrees", through(inverse(d_valid), A_valid)
+    yield "validation links in degrees only", through(inverse(d_valid), A)
+    yield "validation links in links only", through(inverse(d), A_valid)
+    yield "validation links and self-loops", through(1 / (d_valid + 1), A_valid + one)
+    for name, weight in (("in", tails_in), ("out", heads_out), ("whole", d)):
+        yield f"stored direction, out-neighbours of both, {name} degree", through(inverse(weight), stored)
+        yield f"stored direction, in-neighbours of both, {name} degree", through(inverse(weight), stored.T)
+        yield f"stored direction, i → z → j, {name} degree", through(inverse(weight), stored, stored.T)
+    yield "symmetric links, stored in-degree", through(inverse(tails_in), A)
+    yield "symmetric links, stored out-degree", through(inverse(heads_out), A)
+    yield "out-neighbours of i, all of j", through(inverse(d), stored, A)
+    yield "in-neighbours of i, all of j", through(inverse(d), stored.T, A)
+
+
+def by_ends(A: Dense, d: Dense) -> Iterator[tuple[str, Dense]]:
+    """CN and RA normalised by the degrees of the ends."""
+    i, j = d[:, None], d[None, :]
+    common = through(np.ones_like(d), A)
+    either = np.maximum(i + j - common, 1)
+    for name, score in (("CN", common), ("RA", through(inverse(d), A))):
+        yield f"{name} / (d_i · d_j) (LHN)", score / np.maximum(i * j, 1)
+        yield f"{name} / √(d_i · d_j) (Salton)", score / np.maximum(np.sqrt(i * j), 1)
+        yield f"{name} / min(d_i, d_j) (hub promoted)", score / np.maximum(np.minimum(i, j), 1)
+        yield f"{name} / max(d_i, d_j) (hub depressed)", score / np.maximum(np.maximum(i, j), 1)
+        yield f"{name} / (d_i + d_j) (Sørensen)", score / np.maximum(i + j, 1)
+        yield f"{name} / neighbours of either (Jaccard)", score / either
+        yield f"{name} · d_i · d_j", score * i * j
+        yield f"{name} · √(d_i · d_j)", score * np.sqrt(i * j)
+
+
+def by_rounding(A: Dense, d: Dense) -> Iterator[tuple[str, Dense]]:
+    """RA in less precision."""
+    score = through(inverse(d), A)
+    yield "RA in float16", score.astype(np.float16).astype(np.float64)
+    yield "weights in float16", through(inverse(d).astype(np.float16).astype(np.float64), A)
+    for decimals in (0, 1, 2):
+        yield f"RA rounded to {decimals} decimals", np.round(score, decimals)
+    yield "RA rounded down", np.floor(score)
+
+
+def print_ra_variants(proven: ProvenSplit) -> None:
+    """Prints Hits@K of every variant; the last column counts ties as hits."""
+    k = int(proven.metric.removeprefix("hits@"))
+    A, stored = adjacency(proven.train_view), adjacency(proven.train_view, both_ways=False)
+    A_valid = adjacency(proven.train_view.with_links(proven.split.valid.positives))
+    d = A.sum(axis=0)
+    print(f"| variant | test {proven.metric} % | valid % | test, valid negatives % | test, ties as hits % |")
+    print("|---|---|---|---|---|")
+    for variants in (by_weight(A, d), by_graph(A, d, stored, A_valid), by_ends(A, d), by_rounding(A, d)):
+        for name, scores in variants:
+            print(
+                f"| {name} | " + " | ".join(f"{value:.2f}" for value in hits_of(scores, proven, k)) + " |", flush=True
+            )
+
+
+def hits_of(scores: Dense, proven: ProvenSplit, k: int) -> Iterator[float]:
+    """Yields Hits@k in % on test, on valid, of test links against valid negatives, and on test with ties as hits."""
+    valid, test = proven.split.valid, proven.split.test
+    combinations: list[tuple[HeldOut, HeldOut, Callable[[Dense, float], NDArray[np.bool_]]]] = [
+        (test, test, np.greater),
+        (valid, valid, np.greater),
+        (test, valid, np.greater),
+        (test, test, np.greater_equal),
+    ]
+    for positives, negatives, above in combinations:
+        assert negatives.negatives is not None
+        threshold = np.sort(scores[negatives.negatives[0], negatives.negatives[1]])[-k]
+        yield 100 * float(above(scores[positives.positives[0], positives.positives[1]], threshold).mean())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--test-graph", choices=["train", "train+valid"], default="train")
+    parser.add_argument("--ra-variants", action="store_true", help="other definitions of RA, for hits@K data")
     options = parser.parse_args()
     proven = prove_split(load(options.data), make_config(settings={"test_graph": options.test_graph}))
+    if options.ra_variants:
+        print_ra_variants(proven)
+        return
     pairs = sum(pairs_of(part, proven.metric) for part in (proven.split.valid, proven.split.test))
     print(f"| heuristic | pairs | s | CPU s | test {proven.metric} % | valid {proven.metric} % |")
     print("|---|---|---|---|---|---|")

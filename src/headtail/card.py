@@ -1,6 +1,7 @@
 """The model card of a run: what was trained on what, how well it does, how to use it."""
 
 from headtail.config import Config
+from headtail.graph.task import LinkTask
 from headtail.training.learner import TaskMethod
 from headtail.training.observer import Record
 
@@ -23,7 +24,7 @@ def model_card(method: TaskMethod, config: Config, result: Record, finished: boo
 - {str(task.leaks).capitalize()}.
 - Method: {config.model.method}: {method.summary}; seed {config.training.seed}.
 - Training: {result["epochs"]} of {method.epochs} epochs, best {result["best_epoch"]}; {result["train_seconds"]:.1f} s.
-- Protocol: {config.split.protocol}; evidence at test time: {config.evaluation.test_graph} links.
+- Protocol: {task.protocol}; evidence at test time: {_evidence(task)} links.
 - Work per epoch: {per_epoch}.
 
 | test metric | % |
@@ -34,3 +35,10 @@ Scores are logits: they rank links, and are not probabilities.
 
     headtail recommend THIS_FOLDER --heads NAME -k 10
 """
+
+
+def _evidence(task: LinkTask) -> str:
+    """Says which links the test's scorer may look at."""
+    if task.protocol == "val-as-train":
+        return "train (validation links among them)"
+    return "train" if task.test_view is task.train_view else "train+valid"

@@ -206,8 +206,8 @@ DEFAULT_PRESET = "fast"
 # What a method needs in place of the preset's settings: a subgraph per pair allows neither wide layers nor
 # batches of 65,536, and a factorisation is one table of 128 columns (docs/method.md, 8).
 METHOD_DEFAULTS: dict[str, dict[str, Value]] = {
-    "mf": {"hidden": 128, "learning_rate": 0.01},
-    "node2vec": {"hidden": 128, "learning_rate": 0.01},
+    "mf": {"hidden": 128, "layers": 3, "scorer_layers": 1, "batches": "edges", "learning_rate": 0.01},
+    "node2vec": {"hidden": 128, "layers": 1, "scorer_layers": 2, "learning_rate": 0.01},
     "seal": {"hidden": 32, "links_per_batch": 256, "learning_rate": 0.001},
     "degnn": {"hidden": 32, "links_per_batch": 256, "learning_rate": 0.001},
 }

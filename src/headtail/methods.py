@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from headtail.baselines import degnn, seal  # noqa: F401
+from headtail.baselines import degnn, mf, node2vec, seal  # noqa: F401
 from headtail.baselines.heuristics import HEURISTICS
 from headtail.baselines.learned import BASELINES
 from headtail.config import Config

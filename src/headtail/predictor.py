@@ -132,6 +132,7 @@ class LinkPredictor:
         return {
             "split": part,
             "metric": task.metric,
+            "protocol": task.protocol,
             **metrics,
             "best_epoch": self.best_epoch,
             "epochs": len(self.history),

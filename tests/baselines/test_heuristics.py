@@ -188,9 +188,9 @@ def test_known_figures_of_real_graphs(data: str) -> None:
 @pytest.mark.shared
 def test_ra_on_ddi_is_the_dense_product() -> None:
     view, positives, negatives, _ = shared_split("ogbl-ddi")
-    A = torch.zeros(view.num_nodes, view.num_nodes)
+    A = torch.zeros(view.num_nodes, view.num_nodes, dtype=torch.float64)
     A[view.links[0], view.links[1]] = A[view.links[1], view.links[0]] = 1
-    dense = (A / A.sum(dim=0).clamp(min=1)) @ A
     scorer = HEURISTICS["ra"]().scorer(view)
-    for heads, tails in (positives, negatives):
-        torch.testing.assert_close(scorer.score(heads, tails), dense[heads, tails], rtol=1e-4, atol=1e-5)
+    for heads, tails in (positives[:, ::500], negatives[:, ::500]):
+        dense = (A[heads] * A[tails] / A.sum(dim=0).clamp(min=1)).sum(dim=1)
+        torch.testing.assert_close(scorer.score(heads, tails), dense.float(), rtol=1e-6, atol=0)

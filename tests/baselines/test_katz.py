@@ -1,9 +1,11 @@
 """Katz against powers of the dense adjacency, against counted walks, and on real graphs."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from method_case import NODES, random_pairs, random_view
 from numpy.typing import NDArray
@@ -89,3 +91,22 @@ def test_no_block_multiplies_more_rows_than_the_budget_allows(monkeypatch: pytes
     assert all(entries <= 2000 for size, entries in seen if size > 1)
     bounds = scorer.left_entries(np.arange(NODES))
     assert (np.diff(original(np.arange(NODES)).indptr) <= bounds).all()
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("data", ["cit-hepph", "acl-collab"])
+def test_katz_of_real_graphs_is_three_steps_of_a_vector(shared_data: Path, data: str) -> None:
+    with np.load(shared_data / f"{data}.npz") as arrays:
+        nodes, links = int(arrays["num_nodes"]), arrays["train"].astype(np.int64)
+    half = scipy.sparse.coo_array((np.ones(links.shape[1]), (links[0], links[1])), shape=(nodes, nodes))
+    A = ((half + half.T).tocsr() > 0).astype(np.float64)
+    heads = links[0, :: links.shape[1] // 40]
+    step = np.zeros((nodes, heads.size))
+    step[heads, np.arange(heads.size)] = 1
+    wanted = np.zeros_like(step)
+    for length in (1, 2, 3):
+        step = A @ step
+        wanted += KATZ_WEIGHT**length * step
+    scorer = HEURISTICS["katz"]().scorer(GraphView(nodes, data == "cit-hepph", torch.from_numpy(links)))
+    found = scorer.score_rows(torch.from_numpy(heads), 0, nodes)
+    np.testing.assert_allclose(found.numpy(), wanted.T, rtol=1e-6, atol=0)

@@ -321,6 +321,13 @@ def test_damaged_counts_are_told(tmp_path: Path, damage: bytes) -> None:
     assert f"{path} is damaged or holds something else than int64 numbers" in told("ogbl-ddi", tmp_path)
 
 
+def test_an_empty_field_is_told(tmp_path: Path) -> None:
+    path = ship("ogbl-citation2", tmp_path) / "raw" / "node_year.csv.gz"
+    path.write_bytes(gzip.compress(b"1990\n1991\n1992\nNA\n1994\n1995\n"))
+    assert f"{path} is damaged" in told("ogbl-citation2", tmp_path)
+    assert "1 fields of column 1 are empty" in told("ogbl-citation2", tmp_path)
+
+
 @pytest.mark.parametrize("damage", [b"", b"noise" * 100, b"PK\x03\x04"])
 def test_a_damaged_split_is_told(tmp_path: Path, damage: bytes) -> None:
     path = ship("ogbl-ddi", tmp_path) / "split" / "target" / "test.pt"

@@ -144,7 +144,7 @@ class ItemTwoHop(Method):
         out_rows = to_scipy(view.out_rows)
         if view.directed:
             return _ItemScorer(out_rows, to_scipy(view.in_rows))
-        return _SymmetricItemScorer(out_rows, out_rows)
+        return _SymmetricItemScorer(out_rows)
 
 
 class _ItemScorer(ProductScorer):
@@ -166,13 +166,17 @@ class _ItemScorer(ProductScorer):
 
 
 class _SymmetricItemScorer(_ItemScorer):
-    """Mean of A · diag(1/d) · A · A and its transpose: left = (A · diag(1/d) · A + A · A · diag(1/d)) / 2."""
+    """Mean of A · diag(1/d) · A · A and its transpose: left = A · (diag(1/d) · A + A · diag(1/d)) / 2."""
+
+    def __init__(self, neighbours: Matrix) -> None:
+        super().__init__(neighbours, neighbours)
+        mean_share = (np.repeat(self._share, self._tail_entries) + self._share[neighbours.indices]) / 2
+        self._mean_step: Matrix = sparse.csr_array(
+            (mean_share, neighbours.indices, neighbours.indptr), shape=neighbours.shape
+        )
 
     def left(self, heads: Nodes) -> Matrix:
-        rows = self._out_rows[heads]
-        forward = scale_columns(rows, self._share / 2) @ self._out_rows
-        backward = scale_columns(rows @ self._out_rows, self._share / 2)
-        return forward + backward
+        return self._out_rows[heads] @ self._mean_step
 
 
 @HEURISTICS.register("katz")

@@ -17,13 +17,18 @@ from headtail.nn.convolutions import linear
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.norm import unit_rows
 from headtail.nn.scorer import HadamardScorer
-from headtail.sampling.batches import BATCHES, LinkBatches
+from headtail.sampling.batches import BATCHES, EdgeBatches, LinkBatches
 from headtail.sampling.negatives import NegativeSpace, draw_negatives
 from headtail.sampling.numbering import Numbering
 from headtail.sampling.sampler import Batch
 from headtail.training.counters import Counters
 from headtail.training.learner import Learner, Loss, cosine, epoch_seed, resolve_auto, resolve_device, set_learning_rate
+from headtail.training.memory import keep_freed_memory
 from headtail.training.objectives import OBJECTIVES, squared_hinge
+
+# How training starts: the spread of the embeddings, the share of Glorot's weights in residual layers, and the slope of
+# a one-layer scorer over products of unit rows (whose sum is within ±1).
+FIRST_SPREAD, FIRST_SHARE, FIRST_SLOPE = 0.05, 0.1, 5.0
 
 # The feature maker's own training (docs/method.md, 8), which no setting of the link predictor changes.
 FEATURE_EPOCHS = 50
@@ -39,7 +44,13 @@ class ResidualLayers(nn.Module):
     def __init__(self, dim: int, layers: int, dropout: float) -> None:
         super().__init__()
         self.dropout = dropout
-        self.layers = nn.ModuleList(linear(dim, dim) for _ in range(layers))
+        made = [linear(dim, dim) for _ in range(layers)]
+        with torch.no_grad():
+            for layer in made:
+                # Near the identity at first, so that heads and tails start alike and gradients reach the table
+                # unmixed. Not at zero: a ReLU of zero passes no gradient.
+                layer.weight.mul_(FIRST_SHARE)
+        self.layers = nn.ModuleList(made)
 
     def forward(self, x: Tensor) -> Tensor:
         for step, layer in enumerate(self.layers, 1):
@@ -52,27 +63,28 @@ class ResidualLayers(nn.Module):
         return x
 
 
-class FactorModel(nn.Module):
-    """A table of embeddings → BatchNorm → residual layers → Hadamard scorer.
+class EmbeddingLinks(nn.Module):
+    """Scores links between embedded nodes: BatchNorm → residual layers → Hadamard scorer.
 
-    Both ends of a link read the same table. In directed graphs heads and tails have layers of their own, since the
-    Hadamard product of one representation with itself could not tell i → j from j → i; in undirected graphs they
-    share them, and it should not.
+    In directed graphs heads and tails have layers of their own, since the Hadamard product of one representation
+    with itself could not tell i → j from j → i; in undirected graphs they share them, and it should not.
     """
 
-    def __init__(
-        self, num_nodes: int, directed: bool, dim: int, layers: int, scorer_layers: int, dropout: float
-    ) -> None:
+    def __init__(self, directed: bool, settings: ModelConfig) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.randn(num_nodes, dim))
+        dim, dropout = settings.hidden, settings.dropout
         self.norm = nn.BatchNorm1d(dim)
-        self.tail = ResidualLayers(dim, layers, dropout)
-        self.head = ResidualLayers(dim, layers, dropout) if directed else None
-        self.scorer = HadamardScorer(dim, scorer_layers, dropout)
+        self.tail = ResidualLayers(dim, settings.layers, dropout)
+        self.head = ResidualLayers(dim, settings.layers, dropout) if directed else None
+        self.scorer = HadamardScorer(dim, settings.scorer_layers, dropout)
+        if settings.scorer_layers == 1:
+            # Starts as a plain inner product. Embeddings start at random, so nothing else tells them which way alike
+            # is: under weights of mixed signs, linked nodes would first drift apart in half of the columns.
+            nn.init.constant_(self.scorer.last.weight, FIRST_SLOPE)
 
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Returns the logits of the batch's positives [P] and negatives [Q]."""
-        x = self.norm(self.table.index_select(0, batch.nodes))
+    def forward(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Returns the logits of the batch's positives [P] and negatives [Q] from its embedded nodes x [C, r]."""
+        x = self.norm(x)
         v = self.tail(x)
         u = v if self.head is None else self.head(x[: batch.num_rows])
         logits = self.scorer(u, v, torch.cat([batch.positive, batch.negative], dim=1))
@@ -80,11 +92,28 @@ class FactorModel(nn.Module):
         return logits[:count], logits[count:]
 
     @torch.no_grad()
-    def represent_all(self) -> tuple[Tensor, Tensor]:
-        """Returns every node as a head and as a tail, [N, r] each."""
-        x = self.norm(self.table)
-        v = self.tail(x)
-        return v if self.head is None else self.head(x), v
+    def pair_scorer(self, table: Tensor, directed: bool) -> PairScorer:
+        """Returns what scores all pairs of embedded nodes [N, r], in evaluation mode."""
+        x = self.norm(table)
+        tails = self.tail(x)
+        heads = tails if self.head is None else self.head(x)
+        return EmbeddingScorer(heads, tails, self.scorer, directed)
+
+
+class FactorModel(nn.Module):
+    """A table of embeddings, both ends of a link reading the same, and what scores their links."""
+
+    def __init__(self, num_nodes: int, directed: bool, settings: ModelConfig) -> None:
+        super().__init__()
+        # BatchNorm takes the scale away again; what counts is how far a step of Adam goes in comparison.
+        self.table = nn.Parameter(FIRST_SPREAD * torch.randn(num_nodes, settings.hidden))
+        self.links = EmbeddingLinks(directed, settings)
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Returns the logits of the batch's positives [P] and negatives [Q]."""
+        # A batch's nodes are distinct, so the gradient has no sums whose order could change.
+        positive, negative = self.links(self.table.index_select(0, batch.nodes), batch)
+        return positive, negative
 
 
 @dataclass(frozen=True)
@@ -121,12 +150,9 @@ class MatrixFactorisation(Learner[Batch]):
 
     def __init__(self, task: LinkTask, config: Config) -> None:
         config = resolve_auto(config, task.metric)
-        m = config.model
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.training.seed)
-            model = FactorModel(
-                task.graph.num_nodes, task.graph.directed, m.hidden, m.layers, m.scorer_layers, m.dropout
-            )
+            model = FactorModel(task.graph.num_nodes, task.graph.directed, config.model)
         super().__init__(task, config, model)
 
     @property
@@ -147,11 +173,54 @@ class MatrixFactorisation(Learner[Batch]):
 
     def count(self, batch: Batch, counters: Counters) -> None:
         counters.add(batch, mlp_encodes_nodes=True)
-        if self.model.head is not None:  # rows are encoded once more, as heads
+        if self.model.links.head is not None:  # rows are encoded once more, as heads
             counters.mlp_node_encodings += batch.num_rows
 
     def scorer(self, view: GraphView) -> PairScorer:
         """Scores with what was learned from the training links, whatever else `view` shows."""
         self.model.eval()
-        heads, tails = self.model.represent_all()
-        return EmbeddingScorer(heads, tails, self.model.scorer, self.task.graph.directed)
+        return self.model.links.pair_scorer(self.model.table, self.task.graph.directed)
+
+
+@STRUCTURES.register("mf")
+def factor_features(view: GraphView, dim: int, seed: int = 0, device: str = "cpu") -> Tensor:
+    """Matrix factorisation of the links: the embeddings after BatchNorm; nodes without links get zeros.
+
+    Nothing but the links of the view is learned from, and the last epoch is taken, since there is nothing to judge
+    epochs by. An embedding without links would stay the noise it started as; zero is where BatchNorm puts the mean.
+    """
+    where = resolve_device(device)
+    if where.type == "cpu":
+        keep_freed_memory()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        settings = ModelConfig(hidden=dim, layers=FEATURE_LAYERS, scorer_layers=1)
+        model = FactorModel(view.num_nodes, view.directed, settings).to(where)
+    links = view.out_rows.to(where)
+    if links.col.numel():
+        batches = PairBatches(EdgeBatches(links, feature_links_per_batch(links.col.numel())), "uniform", 1)
+        _train(model, batches, seed)
+    model.eval()
+    with torch.no_grad():
+        embedded: Tensor = model.links.norm(model.table).cpu()
+    return embedded.masked_fill(view.neighbours.degrees.cpu()[:, None] == 0, 0.0)
+
+
+def feature_links_per_batch(links: int) -> int:
+    """Returns how many of `links` a step learns from: the paper's 65,536, but fewer where an epoch had few steps."""
+    return min(FEATURE_MOST_LINKS, max(FEATURE_FEWEST_LINKS, links // FEATURE_STEPS))
+
+
+def _train(model: FactorModel, batches: PairBatches, seed: int) -> None:
+    """Learns as docs/method.md, 8 says: squared hinge, one negative per positive."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=FEATURE_LEARNING_RATE)
+    model.train()
+    for epoch in range(1, FEATURE_EPOCHS + 1):
+        set_learning_rate(optimizer, cosine(FEATURE_LEARNING_RATE, epoch, FEATURE_EPOCHS))
+        generator = torch.Generator(device=model.table.device).manual_seed(epoch_seed(seed, epoch))
+        for batch in batches.epoch(generator):
+            positive, negative = model(batch)
+            loss = squared_hinge(positive, negative, batch.negative_of)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()

@@ -98,7 +98,7 @@ class SubgraphExtractor:
             # The first `most` new nodes of a pair are among the first of every list, behind what is there already.
             degrees = degrees.clamp(max=hop * most + 2)
         owner, listed = _listed(self._neighbours, rank, degrees)
-        reached = torch.unique((frontier - rank).index_select(0, owner).add_(listed))
+        reached: Tensor = torch.unique((frontier - rank).index_select(0, owner).add_(listed))
         reached = reached[~_contains(keys, reached)]
         if most is None or reached.numel() == 0:
             return reached
@@ -184,7 +184,7 @@ def scramble(x: Tensor) -> Tensor:
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
     """x >> bits with zeros moving in; torch repeats the sign."""
-    return (x >> bits) & (2 ** (64 - bits) - 1)
+    return torch.bitwise_and(torch.bitwise_right_shift(x, bits), 2 ** (64 - bits) - 1)
 
 
 def distances(subgraphs: Subgraphs, masked: bool) -> Tensor:

@@ -4,15 +4,22 @@ from typing import Annotated
 
 import typer
 
+from headtail.cli.compare import compare
 from headtail.cli.data_info import data_info
 from headtail.cli.data_list import data_list
 from headtail.cli.data_split import SPLIT_SETTINGS, data_split
 from headtail.cli.demo import demo
 from headtail.cli.evaluate import evaluate
+from headtail.cli.methods import methods
 from headtail.cli.options import add_command, setting_flags, source_flags
+from headtail.cli.paper import paper
 from headtail.cli.predict import predict
 from headtail.cli.recommend import recommend
 from headtail.cli.train import train
+from headtail.config import SECTION_OF
+
+# The seed is counted up by repeats, and the method is what is compared.
+COMPARED_SETTINGS = tuple(name for name in SECTION_OF if name not in ("seed", "method"))
 
 SUMMARY = "Predict the missing links of large graphs."
 app = typer.Typer(
@@ -27,6 +34,9 @@ add_command(app, "train", train, source=source_flags(), settings=setting_flags()
 add_command(app, "evaluate", evaluate)
 add_command(app, "predict", predict)
 add_command(app, "recommend", recommend)
+add_command(app, "compare", compare, source=source_flags(), settings=setting_flags(COMPARED_SETTINGS))
+add_command(app, "paper", paper, settings=setting_flags(COMPARED_SETTINGS))
+add_command(app, "methods", methods)
 
 data_app = typer.Typer(help="List, describe and split data.", no_args_is_help=True, rich_markup_mode="rich")
 add_command(data_app, "list", data_list)

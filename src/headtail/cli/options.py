@@ -55,7 +55,7 @@ def source_flags() -> Flags:
         column("node_column", help="id column of --nodes and of a feature table; the first by default"),
         file("valid", help="validation links of a split of your own; DATA is then its training links"),
         file("test", help="test links of that split"),
-        file("root", metavar="FOLDER", help="where OGB's data sets (ogbl-…) lie; dataset by default"),
+        file("root", metavar="FOLDER", help="folder of OGB's data sets; dataset by default"),
         flag(
             "directed",
             bool,

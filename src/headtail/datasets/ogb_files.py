@@ -33,7 +33,9 @@ def read_csv_matrix(path: Path, kind: Literal["int64", "float32"]) -> NDArray[An
         table = pacsv.read_csv(path, read_options=pacsv.ReadOptions(autogenerate_column_names=True))
         matrix = np.empty((table.num_rows, table.num_columns), dtype=kind)
         for position, column in enumerate(table.columns):
-            # Column by column: the text of a large matrix as float64 beside its float32 would double the memory.
+            if column.null_count:
+                raise ValueError(f"{column.null_count} fields of column {position + 1} are empty")
+            # Column by column: all of them as float64 in between would be a third copy of a large matrix.
             matrix[:, position] = column.cast(pa.type_for_alias(kind)).to_numpy()
     except (pa.ArrowException, OSError, ValueError) as error:
         detail = " ".join(str(error).split())

@@ -1,0 +1,76 @@
+"""`headtail paper`: the tables and figures of the paper, on its data sets or on any other graph."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headtail.cli.options import Json, Options
+from headtail.cli.output import print_json, say
+
+
+def paper(
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="statistics, complexity, main, others, smlp, reversed, ablation, curves, or all",
+        ),
+    ],
+    settings: Options,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="data set or file; may be repeated, or several with commas"),
+    ] = None,
+    repeats: Annotated[int, typer.Option(metavar="int", min=1, help="seeds per method")] = 5,
+    root: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="where NAME.npz or OGB's folders of the data sets are")
+    ] = None,
+    per_data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML of settings for each data set, and for methods on it")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="results, tables and plots; what is done there is skipped")
+    ] = Path("paper-results"),
+    preset: Annotated[str, typer.Option(metavar="NAME", help="what settings start from")] = "paper",
+    jobs: Annotated[
+        int, typer.Option(metavar="int", min=1, help="runs side by side; their times are then not reported")
+    ] = 1,
+    as_json: Json = False,
+) -> None:
+    """Repeat the paper's experiments, one command a table.
+
+    Every finished run is one line in FOLDER/results.jsonl, so an interruption loses at most the run in progress,
+    and the same command goes on where it stopped. Tables are written as Markdown, curves as PNG and SVG.
+
+    Example:
+        headtail paper main --data debian --repeats 3
+        headtail paper all --data ogbl-collab --data ogbl-citation2 --root dataset
+    """
+    from rich.console import Console
+
+    from headtail.experiments.data import find_data, read_per_data
+    from headtail.experiments.paper import TABLES, PaperRun, check_table, make_table
+
+    check_table(table)
+    asked = [name.strip() for names in data or ["ogbl-collab,ogbl-ppa,ogbl-citation2"] for name in names.split(",")]
+    run = PaperRun(
+        sources=[find_data(name, root) for name in asked if name],
+        repeats=repeats,
+        preset=preset,
+        given=settings,
+        per_data=read_per_data(per_data),
+        out=out,
+        console=Console(stderr=True),
+        say=say,
+        jobs=jobs,
+    )
+    tables = {}
+    for name in TABLES if table == "all" else [table]:
+        tables[name] = make_table(name, run)
+        if not as_json:
+            print(tables[name] + "\n")
+    if as_json:
+        print_json({"out": str(out), "tables": tables})
+    else:
+        say(f"Tables, plots and results are in {out}.")

@@ -1,0 +1,119 @@
+"""Data sets of a comparison: found by name or file, with the settings the paper has for them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from headtail.config import SECTION_OF
+from headtail.datasets.catalog import DATASETS
+from headtail.errors import ConfigError, DataError, did_you_mean
+from headtail.experiments.variants import VARIANTS, Settings
+from headtail.graph.graph import Graph
+from headtail.graph.load import load
+
+# docs/method.md, 4 – 6 and 8: what the paper publishes for its data sets.
+PAPER_SETTINGS: dict[str, Settings] = {
+    "ogbl-collab": {
+        "epochs": 400,
+        "learning_rate": 0.001,
+        "fanout_output": 7,
+        "fanout_inner": 2,
+        "blocked": 0.5,
+        "drop_leaks": True,
+        "test_graph": "train+valid",
+    },
+    "ogbl-ppa": {
+        "epochs": 50,
+        "learning_rate": 0.01,
+        "fanout_output": "all",
+        "fanout_inner": 4,
+        "blocked": 5 / 6,
+        "structure_from": "mf",
+    },
+    "ogbl-citation2": {
+        "epochs": 50,
+        "learning_rate": 0.005,
+        "fanout_output": 7,
+        "fanout_inner": 2,
+        "blocked": 0.5,
+    },
+}
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where a data set of a comparison is, and what it is called in results."""
+
+    name: str
+    place: str
+    # options of `headtail.load`, as pairs so that a source can be compared and sent to other processes
+    options: tuple[tuple[str, object], ...] = ()
+
+    def load(self) -> Graph:
+        return load(self.place, **dict(self.options))
+
+
+def find_data(asked: str, root: Path | None = None) -> DataSource:
+    """Finds a data set: a file, a name, or NAME.npz in `root`.
+
+    Raises:
+        DataError: there is none, with the nearest names.
+    """
+    if root is not None and (root / f"{asked}.npz").is_file():
+        return DataSource(asked, str(root / f"{asked}.npz"))
+    if asked in DATASETS:
+        needs_root = asked.startswith("ogbl-") and root is not None
+        return DataSource(asked, asked, (("root", str(root)),) if needs_root else ())
+    if Path(asked).is_file():
+        return DataSource(Path(asked).name.split(".")[0], asked)
+    in_root = [path.stem for path in root.glob("*.npz")] if root is not None and root.is_dir() else []
+    where = "" if root is None else f", and no {asked}.npz in {root}"
+    raise DataError(
+        f"there is no file {asked!r} and no data set of that name{where}; {did_you_mean(asked, [*DATASETS, *in_root])}"
+    )
+
+
+@dataclass(frozen=True)
+class PerData:
+    """Settings of each data set, and of methods on it, as a YAML file gives them."""
+
+    settings: dict[str, Settings]
+    methods: dict[str, dict[str, Settings]]
+
+    def of(self, data: str, method: str) -> tuple[Settings, Settings]:
+        """Returns the settings for the data set, and those for the method on it."""
+        own = {**PAPER_SETTINGS.get(data, {}), **self.settings.get(data, {})}
+        return own, self.methods.get(data, {}).get(method, {})
+
+
+def read_per_data(path: Path | None) -> PerData:
+    """Reads settings per data set: `NAME: {epochs: 20, methods: {seal: {epochs: 2}}}`.
+
+    Raises:
+        ConfigError: not YAML, or an unknown setting or method.
+    """
+    if path is None:
+        return PerData({}, {})
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise ConfigError(f"cannot read settings {path}: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    settings: dict[str, Settings] = {}
+    methods: dict[str, dict[str, Settings]] = {}
+    if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
+        raise ConfigError(f"{path} must map data sets to their settings, for example 'debian: {{epochs: 20}}'.")
+    for data, part in content.items():
+        of_methods = part.pop("methods", None) or {}
+        if not isinstance(of_methods, dict) or not all(isinstance(own, dict) for own in of_methods.values()):
+            raise ConfigError(f"{path}, {data}: methods must map methods to their settings.")
+        for method in of_methods:
+            if method not in VARIANTS:
+                raise ConfigError(f"{path}, {data}: unknown method {method!r}; {did_you_mean(str(method), VARIANTS)}")
+        for name in [*part, *(name for own in of_methods.values() for name in own)]:
+            if name not in SECTION_OF:
+                raise ConfigError(f"{path}, {data}: unknown setting {name!r}; {did_you_mean(str(name), SECTION_OF)}")
+        settings[str(data)], methods[str(data)] = part, of_methods
+    return PerData(settings, methods)
