@@ -52,11 +52,11 @@ def inverse(values: Dense) -> Dense:
     return np.divide(1, values, out=np.zeros_like(values), where=values != 0)
 
 
-def adjacency(view: GraphView, both_ways: bool = True) -> Dense:
-    """Returns the links as a matrix of ones, in their stored direction or in both."""
-    A = np.zeros((view.num_nodes, view.num_nodes))
-    A[view.links[0], view.links[1]] = 1
-    return np.maximum(A, A.T) if both_ways else A
+def directed_matrix(links: NDArray[np.int64], num_nodes: int) -> Dense:
+    """Returns links [2, E] as a matrix of ones, in the direction in which they are given."""
+    A = np.zeros((num_nodes, num_nodes))
+    A[links[0], links[1]] = 1
+    return A
 
 
 def through(weight: Dense, left: Dense, right: Dense | None = None) -> Dense:
@@ -77,24 +77,28 @@ def by_weight(A: Dense, d: Dense) -> Iterator[tuple[str, Dense]]:
     yield "1 / (d − 2): both ends taken out", through(inverse(np.maximum(d - 2, 1)), A)
 
 
-def by_graph(A: Dense, d: Dense, stored: Dense, A_valid: Dense) -> Iterator[tuple[str, Dense]]:
-    """RA on other graphs: with self-loops, with validation links, not made symmetric."""
+def by_graph(A: Dense, d: Dense, A_valid: Dense) -> Iterator[tuple[str, Dense]]:
+    """RA on other symmetric graphs: with self-loops, with validation links."""
     one, d_valid = np.eye(d.size), A_valid.sum(axis=0)
-    tails_in, heads_out = stored.sum(axis=0), stored.sum(axis=1)
     yield "self-loops in links and degrees", through(1 / (d + 1), A + one)
     yield "self-loops in links only", through(inverse(d), A + one)
     yield "validation links in links and degrees", through(inverse(d_valid), A_valid)
     yield "validation links in degrees only", through(inverse(d_valid), A)
     yield "validation links in links only", through(inverse(d), A_valid)
     yield "validation links and self-loops", through(1 / (d_valid + 1), A_valid + one)
+
+
+def by_direction(A: Dense, d: Dense, one_way: Dense, order: str) -> Iterator[tuple[str, Dense]]:
+    """RA on links that were not made symmetric: each is in `one_way` in one direction."""
+    tails_in, heads_out = one_way.sum(axis=0), one_way.sum(axis=1)
     for name, weight in (("in", tails_in), ("out", heads_out), ("whole", d)):
-        yield f"stored direction, out-neighbours of both, {name} degree", through(inverse(weight), stored)
-        yield f"stored direction, in-neighbours of both, {name} degree", through(inverse(weight), stored.T)
-        yield f"stored direction, i → z → j, {name} degree", through(inverse(weight), stored, stored.T)
-    yield "symmetric links, stored in-degree", through(inverse(tails_in), A)
-    yield "symmetric links, stored out-degree", through(inverse(heads_out), A)
-    yield "out-neighbours of i, all of j", through(inverse(d), stored, A)
-    yield "in-neighbours of i, all of j", through(inverse(d), stored.T, A)
+        yield f"{order}: out-neighbours of both, {name} degree", through(inverse(weight), one_way)
+        yield f"{order}: in-neighbours of both, {name} degree", through(inverse(weight), one_way.T)
+        yield f"{order}: i → z → j, {name} degree", through(inverse(weight), one_way, one_way.T)
+    yield f"{order}: symmetric links, in degree", through(inverse(tails_in), A)
+    yield f"{order}: symmetric links, out degree", through(inverse(heads_out), A)
+    yield f"{order}: out-neighbours of i, all of j", through(inverse(d), one_way, A)
+    yield f"{order}: in-neighbours of i, all of j", through(inverse(d), one_way.T, A)
 
 
 def by_ends(A: Dense, d: Dense) -> Iterator[tuple[str, Dense]]:
@@ -123,19 +127,28 @@ def by_rounding(A: Dense, d: Dense) -> Iterator[tuple[str, Dense]]:
     yield "RA rounded down", np.floor(score)
 
 
-def print_ra_variants(proven: ProvenSplit) -> None:
+def ra_variants(proven: ProvenSplit, stored: Dense) -> Iterator[tuple[str, Dense]]:
+    """Yields name and scores [N, N]; `stored` has the training links in the direction of the file."""
+    A = np.maximum(stored, stored.T)
+    held_out = directed_matrix(proven.split.valid.positives.numpy(), A.shape[0])
+    d = A.sum(axis=0)
+    yield from by_weight(A, d)
+    yield from by_graph(A, d, np.maximum(A, held_out + held_out.T))
+    yield from by_direction(A, d, stored, "as stored")
+    yield from by_direction(A, d, np.triu(A), "lower → higher")
+    yield from by_ends(A, d)
+    yield from by_rounding(A, d)
+
+
+def print_ra_variants(proven: ProvenSplit, data: str) -> None:
     """Prints Hits@K of every variant; the last column counts ties as hits."""
     k = int(proven.metric.removeprefix("hits@"))
-    A, stored = adjacency(proven.train_view), adjacency(proven.train_view, both_ways=False)
-    A_valid = adjacency(proven.train_view.with_links(proven.split.valid.positives))
-    d = A.sum(axis=0)
+    with np.load(data) as arrays:
+        stored = directed_matrix(arrays["train"].astype(np.int64), proven.train_view.num_nodes)
     print(f"| variant | test {proven.metric} % | valid % | test, valid negatives % | test, ties as hits % |")
     print("|---|---|---|---|---|")
-    for variants in (by_weight(A, d), by_graph(A, d, stored, A_valid), by_ends(A, d), by_rounding(A, d)):
-        for name, scores in variants:
-            print(
-                f"| {name} | " + " | ".join(f"{value:.2f}" for value in hits_of(scores, proven, k)) + " |", flush=True
-            )
+    for name, scores in ra_variants(proven, stored):
+        print(f"| {name} | " + " | ".join(f"{value:.2f}" for value in hits_of(scores, proven, k)) + " |", flush=True)
 
 
 def hits_of(scores: Dense, proven: ProvenSplit, k: int) -> Iterator[float]:
@@ -161,7 +174,7 @@ def main() -> None:
     options = parser.parse_args()
     proven = prove_split(load(options.data), make_config(settings={"test_graph": options.test_graph}))
     if options.ra_variants:
-        print_ra_variants(proven)
+        print_ra_variants(proven, options.data)
         return
     pairs = sum(pairs_of(part, proven.metric) for part in (proven.split.valid, proven.split.test))
     print(f"| heuristic | pairs | s | CPU s | test {proven.metric} % | valid {proven.metric} % |")

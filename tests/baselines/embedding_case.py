@@ -2,7 +2,7 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ class EmbeddingCase(MethodCase):
     name: str
     tolerance = 1e-5
     # Settings under which the small planted graphs are learned within a second or two.
-    learn: dict[str, Any]
+    learn: ClassVar[dict[str, Any]]
 
     def learned(self, raw: RawGraph, **settings: Any) -> LinkPredictor:
         chosen = {"method": self.name, "eval_negatives": NEGATIVES, "device": "cpu", "structure": 1} | self.learn
@@ -90,6 +90,10 @@ class EmbeddingCase(MethodCase):
 
     # ---- learning ----
 
+    def value(self, method: Learner[Any], batch: Any, weight: str) -> Tensor:
+        """The loss that the weight of that name is to make smaller."""
+        return method.loss(batch).value
+
     def test_gradients_agree_with_finite_differences(self) -> None:
         config = make_config(settings={"method": self.name, "hidden": 4, "device": "cpu", "eval_negatives": 5})
         method = make_method(tiny_task(config, True), config)
@@ -105,7 +109,7 @@ class EmbeddingCase(MethodCase):
                 values = []
                 for sign in (1, -1):
                     weight.view(-1)[place] += sign * step
-                    values.append(float(method.loss(batch).value))
+                    values.append(float(self.value(method, batch, name)))
                     weight.view(-1)[place] -= sign * step
             found = (values[0] - values[1]) / (2 * step)
             assert found == pytest.approx(float(weight.grad.view(-1)[place]), rel=1e-4, abs=1e-9), name

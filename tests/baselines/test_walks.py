@@ -17,7 +17,7 @@ from random_graphs import as_links
 LINKS = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (3, 4), (4, 5), (3, 6), (6, 7)]
 NODES = 9
 WEIGHTS = [(1.0, 1.0), (4.0, 0.25), (0.25, 4.0), (1.0, 0.5), (0.01, 0.02)]
-WALKERS = 4000
+WALKERS = 2000
 
 
 def walker(return_weight: float = 1.0, explore_weight: float = 1.0, device: str | torch.device = "cpu") -> Walker:

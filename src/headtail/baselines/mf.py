@@ -74,6 +74,9 @@ class EmbeddingLinks(nn.Module):
         super().__init__()
         dim, dropout = settings.hidden, settings.dropout
         self.norm = nn.BatchNorm1d(dim)
+        assert self.norm.running_var is not None
+        # The variance that embeddings start with: few steps must not leave evaluation with BatchNorm's own first guess.
+        self.norm.running_var.fill_(FIRST_SPREAD**2)
         self.tail = ResidualLayers(dim, settings.layers, dropout)
         self.head = ResidualLayers(dim, settings.layers, dropout) if directed else None
         self.scorer = HadamardScorer(dim, settings.scorer_layers, dropout)

@@ -129,10 +129,10 @@ class Node2vec(Learner[WalkBatch]):
         view = self.task.train_view
         supervision, neighbours = view.out_rows.to(self.device), view.neighbours.to(self.device)
         walks = int((neighbours.degrees > 0).sum()) * w.walks_per_node
-        logits = walks * w.walk_length * (w.walk_length + STRANGERS_PER_WALK)
-        links = supervision.col.numel()
+        walks_per_batch = max(1, LOGITS_PER_BATCH // (w.walk_length * (w.walk_length + STRANGERS_PER_WALK)))
         # Shorter batches of links where the walks need more batches than the links would.
-        links_per_batch = min(s.links_per_batch, max(1, links // -(-logits // LOGITS_PER_BATCH)))
+        links_per_batch = max(1, supervision.col.numel() // -(-walks // walks_per_batch))
+        links_per_batch = min(s.links_per_batch, links_per_batch)
         pairs = PairBatches(EdgeBatches(supervision, links_per_batch), s.negatives, s.negatives_per_positive)
         return WalkBatches(Walker(neighbours, w.return_weight, w.explore_weight), w, pairs)
 

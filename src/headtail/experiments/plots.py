@@ -17,7 +17,7 @@ class Curve:
 
 
 def accuracy_time_plot(curves: Sequence[Curve], metric: str, title: str, path: Path) -> None:
-    """Writes a PNG: trained methods as curves, methods without training as level lines from their point on."""
+    """Writes a PNG or SVG, as the path says: trained methods as curves, the others as level lines from their point on."""
     import matplotlib
 
     matplotlib.use("Agg")  # no screen is needed
@@ -37,8 +37,8 @@ def accuracy_time_plot(curves: Sequence[Curve], metric: str, title: str, path: P
     axes.set_ylabel(metric)
     axes.set_title(title, loc="left", fontsize=11)
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=8, loc="center right")
+    axes.legend(fontsize=8, loc="best")
     figure.tight_layout()
     with replacing(path) as temporary:
-        figure.savefig(temporary, format="png")
+        figure.savefig(temporary, format=path.suffix.removeprefix("."))
     plt.close(figure)
