@@ -10,7 +10,7 @@ training.
 PyTorch Geometric's examples/seal_link_pred.py was compared on the same splits by replacing its two lines that load
 Cora, and its RandomLinkSplit, by `piece` and `split_piece` of this script with the same seed; the rest of it was left
 as it is, with torch.manual_seed(seed) before its model is made. --set-up example trains ours with its settings: two
-hops, no cap, 32 subgraphs per step, learning rate 0.0001, and labels alone (a constant column in place of features).
+hops, no cap, 32 subgraphs per step, learning rate 0.0001, and labels alone (a column of zeros in place of features).
 --set-up own trains with this package's defaults for the method, and with the features.
 """
 
@@ -94,7 +94,7 @@ def train(parts: tuple[Data, Data, Data], settings: dict[str, object], with_feat
     """Trains one method and returns its test metrics at the best validation epoch, and its seconds."""
     training, valid, test = parts
     links = training.pos_edge_label_index
-    features = training.x if with_features else torch.ones(training.num_nodes, 1)
+    features = training.x if with_features else torch.zeros(training.num_nodes, 1)
     (valid_links, valid_negatives), (test_links, test_negatives) = held_out(valid), held_out(test)
     split = RawSplit(valid_links, test_links, valid_negatives, test_negatives)
     raw = RawGraph(

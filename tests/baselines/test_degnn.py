@@ -43,6 +43,7 @@ def test_the_whole_model_equals_one_made_of_pyg_layers(directed: bool) -> None:
     torch.manual_seed(0)
     subgraphs = some_subgraphs()
     model = DistanceModel(5, hidden=6, layers=2, readout_layers=2, dropout=0.0, directed=directed).eval()
+    nn.init.normal_(model.features.weight)
     features = torch.randn(25, 5)
     tables = [model.encodings[side if directed else 0].get_parameter("weight") for side in (0, 1)]
     encoded = [

@@ -58,10 +58,12 @@ def test_the_whole_model_equals_one_made_of_pyg_layers() -> None:
     model = SealModel(in_dim=5, hidden=6, layers=3, pooled=12, readout_layers=2, dropout=0.0, directed=False).eval()
     for layer in [*model.layers, model.last]:
         nn.init.normal_(layer.get_parameter("bias"))
+    nn.init.normal_(model.features.weight)
     features = torch.randn(25, 5)
     labels = nn.functional.one_hot(drnl(subgraphs), model.labels.num_embeddings).float()
     edges = torch.stack([subgraphs.adjacency.row, subgraphs.adjacency.col])
-    first = GCNConv(labels.shape[1] + 5, 6, bias=False)
+    first = GCNConv(labels.shape[1] + 5, 6)
+    first.bias = nn.init.normal_(model.bias)
     first.lin.weight = nn.Parameter(torch.cat([model.labels.weight.T, model.features.weight], dim=1))
     outputs = [torch.tanh(first(torch.cat([labels, features[subgraphs.nodes]], dim=1), edges))]
     for layer in [*model.layers, model.last]:

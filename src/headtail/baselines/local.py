@@ -39,7 +39,9 @@ class LocalModel(nn.Module, ABC):
 
     def __init__(self, in_dim: int, hidden: int) -> None:
         super().__init__()
-        self.features = linear(in_dim, hidden)
+        self.features = nn.Linear(in_dim, hidden, bias=False)
+        # Zero at first: wide or large features would drown the labels, which tell most, before these are learned.
+        nn.init.zeros_(self.features.weight)
 
     @abstractmethod
     def forward(self, subgraphs: Subgraphs, x: Tensor) -> Tensor:

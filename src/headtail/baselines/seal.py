@@ -40,6 +40,7 @@ class SealModel(LocalModel):
         # A row per label is what a one-hot column and the first layer's weights come to.
         self.labels = nn.Embedding(LABELS + 1, hidden)
         nn.init.xavier_uniform_(self.labels.weight)
+        self.bias = nn.Parameter(torch.zeros(hidden))
         self.layers = nn.ModuleList(linear(hidden, hidden) for _ in range(layers - 1))
         self.last = linear(hidden, 1)
         self.over_nodes = nn.Linear(hidden * layers + 1, CHANNELS[0])
@@ -48,10 +49,11 @@ class SealModel(LocalModel):
 
     def forward(self, subgraphs: Subgraphs, x: Tensor) -> Tensor:
         adjacency, loop = subgraphs.normalised(self_loops=True)
-        h = torch.tanh(convolve(adjacency, loop, x + F.embedding(self._label(subgraphs), self.labels.weight)))
+        # Biases are added after Â, the rows of which do not sum to 1.
+        labelled = x + F.embedding(self._label(subgraphs), self.labels.weight)
+        h = torch.tanh(convolve(adjacency, loop, labelled) + self.bias)
         outputs = [h]
         for layer in [*self.layers, self.last]:
-            # The bias is the same for all nodes, but a node's weights need not sum to 1: it is added behind them.
             h = torch.tanh(convolve(adjacency, loop, F.linear(h, layer.weight)) + layer.bias)
             outputs.append(h)
         z = F.relu(self.over_nodes(sort_pool(subgraphs, torch.cat(outputs, dim=1), self.pooled)))

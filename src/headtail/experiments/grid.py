@@ -128,10 +128,10 @@ def _run_side_by_side(missing: list[Planned], results: Path, jobs: int, watch: "
     groups: dict[tuple[DataSource, int], list[Planned]] = {}
     for run in missing:
         groups.setdefault((run.source, run.config.training.seed), []).append(run)
-    # As many parts as processes, or the largest group would be what all wait for.
-    size = max(1, min(-(-len(missing) // (2 * jobs)), *(len(group) for group in groups.values())))
-    parts = [group[i : i + size] for group in groups.values() for i in range(0, len(group), size)]
-    parts.sort(key=len, reverse=True)
+    # A group makes its task once; only where processes would stand idle is it cut.
+    cuts = -(-jobs // len(groups))
+    parts = [part for group in groups.values() for part in _cut(group, cuts)]
+    parts.sort(key=lambda part: -sum(_weight(run) for run in part))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=context) as pool:
         futures = {pool.submit(_run_part, part, results, jobs): part for part in parts}
@@ -145,6 +145,11 @@ def _run_side_by_side(missing: list[Planned], results: Path, jobs: int, watch: "
                 process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _cut(runs: list[Planned], parts: int) -> list[list[Planned]]:
+    """Deals runs into at most that many lists of about equal length."""
+    return [dealt for first in range(parts) if (dealt := runs[first::parts])]
 
 
 def _run_part(part: list[Planned], results: Path, jobs: int) -> None:
