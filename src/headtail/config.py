@@ -208,7 +208,7 @@ DEFAULT_PRESET = "fast"
 METHOD_DEFAULTS: dict[str, dict[str, Value]] = {
     "mf": {"hidden": 128, "layers": 3, "scorer_layers": 1, "batches": "edges", "learning_rate": 0.01},
     "node2vec": {"hidden": 128, "layers": 1, "scorer_layers": 2, "learning_rate": 0.01},
-    "seal": {"hidden": 32, "links_per_batch": 256, "learning_rate": 0.001},
+    "seal": {"hidden": 32, "layers": 3, "dropout": 0.5, "links_per_batch": 256, "learning_rate": 0.001},
     "degnn": {"hidden": 32, "links_per_batch": 256, "learning_rate": 0.001},
 }
 

@@ -19,7 +19,6 @@ from headtail.graph.task import LinkTask, make_task
 from headtail.graph.view import GraphView
 from headtail.methods import make_method
 from headtail.training.counters import Counters
-from headtail.training.learner import Loss
 from headtail.training.observer import Observer
 from tiny_runs import Stop, history, predictor, same_weights, small_graph, trained, weights
 
@@ -73,9 +72,6 @@ class LocalCase(MethodCase):
         assert torch.equal(scorer.score(heads, tails), scorer.score(tails, heads))
 
     # ---- learning ----
-
-    def losses(self, method: LocalMethod) -> list[Loss]:
-        return [method.loss(batch) for batch in method.batches().epoch(torch.Generator().manual_seed(0))]
 
     def test_gradients_reach_every_weight_and_agree_with_finite_differences(self) -> None:
         method = self.make(dropout=0.0, objective="cross_entropy")
