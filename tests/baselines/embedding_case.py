@@ -35,23 +35,26 @@ def tiny_task(config: Config, directed: bool) -> LinkTask:
 
 
 @cache
-def tiny_method(name: str, directed: bool) -> Learner[Any]:
-    """Returns the method trained for two epochs on such a task."""
-    config = make_config(settings={"method": name, "hidden": 8, "device": "cpu", "eval_negatives": 5, "epochs": 2})
+def tiny_method(name: str, directed: bool, device: str = "cpu") -> Learner[Any]:
+    """Returns the method trained for two epochs on such a task, on the CPU; `device` is where it then scores."""
+    config = make_config(settings={"method": name, "hidden": 8, "device": device, "eval_negatives": 5, "epochs": 2})
     method = make_method(tiny_task(config, directed), config)
     assert isinstance(method, Learner)
-    method.fit(None)
+    if device == "cpu":
+        method.fit(None)
+    else:
+        method.restore(tiny_method(name, directed).weights())
     return method
 
 
 class ForAnyView(Method):
-    """A method is made for directed or undirected graphs; this hands a view to the right one."""
+    """A method is made for directed or undirected graphs and for a device; this hands a view to the right one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def scorer(self, view: GraphView) -> PairScorer:
-        return tiny_method(self.name, view.directed).scorer(view)
+        return tiny_method(self.name, view.directed, view.links.device.type).scorer(view)
 
 
 def one_way(nodes: int = 300, groups: int = 10, links: int = 2400) -> RawGraph:
