@@ -7,6 +7,7 @@ import typer
 
 from headtail.cli.options import Data, Json, Options
 from headtail.cli.output import print_json, print_table, say
+from headtail.cli.train import INTERRUPTED
 from headtail.config import DEFAULT_PRESET
 
 DEFAULT_METHODS = "aml,sage,cn,aa,ra,item2hop"
@@ -25,7 +26,7 @@ def compare(
         Path | None, typer.Option(metavar="FOLDER", help="keep results, table and plot there, and skip what is done")
     ] = None,
     as_json: Json = False,
-) -> None:
+) -> int:
     """Compare methods on one graph: same split, same evaluator, best on the test links first.
 
     Example:
@@ -38,9 +39,10 @@ def compare(
     from rich.console import Console
 
     from headtail.experiments.compare import COLUMNS, cells, compared, comparison_markdown, comparison_plot
-    from headtail.experiments.data import DataSource, PerData
+    from headtail.experiments.data import PerData, own_data
     from headtail.experiments.grid import Plan, run_grid
     from headtail.experiments.paper import RESULTS_FILE, provenance
+    from headtail.experiments.tables import Results
     from headtail.experiments.variants import variant_named
     from headtail.files import write_text
 
@@ -48,21 +50,35 @@ def compare(
     if not names:
         raise typer.BadParameter("no method is named; for example --methods aml,ra")
     variants = [variant_named(name) for name in dict.fromkeys(names)]
-    where = DataSource(Path(data).name.split(".")[0], data, tuple(source.items()))
+    where = own_data(data, source)
     plan = Plan([where], variants, repeats, preset, settings, PerData({}, {}))
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = out or Path(scratch)
-        results = run_grid(plan, folder / RESULTS_FILE, Console(stderr=True), say=say)
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = out or Path(scratch)
+            results = run_grid(plan, folder / RESULTS_FILE, Console(stderr=True), say=say)
+    except KeyboardInterrupt:
+        say(interrupted(out and out / RESULTS_FILE))
+        return INTERRUPTED
     lines = compared(results)
-    metric = results[0].metric
+    judged_by = Results(results).metric(where.name)
     if out is not None:
-        title = f"{where.name}: test {metric} over training time"
-        comparison_plot(results, title, metric, out / "comparison.png")
-        text = f"# {where.name}: {metric} (%)\n\n{comparison_markdown(lines)}\n\n{provenance(results)}\n"
+        title = f"{where.name}: test accuracy over training time"
+        comparison_plot(results, title, judged_by, out / "comparison.png")
+        text = f"# {where.name}: {judged_by}\n\n{comparison_markdown(lines)}\n\n{provenance(results)}\n"
         write_text(out / "comparison.md", text)
     if as_json:
-        print_json({"data": where.name, "metric": metric, "methods": [asdict(line) for line in lines]})
-        return
-    print_table(COLUMNS, [cells(line) for line in lines], f"{where.name}: {metric} (%)", range(1, len(COLUMNS)))
+        one = results[0]
+        facts = {"metric": one.metric, "protocol": one.protocol, "test_graph": one.test_graph}
+        print_json({"data": where.name, **facts, "methods": [asdict(line) for line in lines]})
+        return 0
+    print_table(COLUMNS, [cells(line) for line in lines], f"{where.name}: {judged_by}", range(1, len(COLUMNS)))
     if out is not None:
         print(f"Results, table and plot are in {out}.")
+    return 0
+
+
+def interrupted(results: Path | None) -> str:
+    """Returns what is left of a grid that was interrupted, and how to go on."""
+    if results is None:
+        return "interrupted; nothing is kept without --out FOLDER."
+    return f"interrupted; finished runs are kept in {results}. Run the same command again to go on."

@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
+from headtail.cli.compare import interrupted
 from headtail.cli.options import Json, Options
 from headtail.cli.output import print_json, say
+from headtail.cli.train import INTERRUPTED
 
 
 def paper(
@@ -37,7 +39,7 @@ def paper(
         int, typer.Option(metavar="int", min=1, help="runs side by side; their times are then not reported")
     ] = 1,
     as_json: Json = False,
-) -> None:
+) -> int:
     """Repeat the paper's experiments, one command a table.
 
     Every finished run is one line in FOLDER/results.jsonl, so an interruption loses at most the run in progress,
@@ -51,11 +53,15 @@ def paper(
 
     from headtail.experiments.data import find_data, read_per_data
     from headtail.experiments.paper import TABLES, PaperRun, check_table, make_table
+    from headtail.experiments.published import DATA
 
     check_table(table)
-    asked = [name.strip() for names in data or ["ogbl-collab,ogbl-ppa,ogbl-citation2"] for name in names.split(",")]
+    asked = [name.strip() for names in data or DATA for name in names.split(",")]
+    sources = [find_data(name, root) for name in dict.fromkeys(asked) if name]
+    if not sources:
+        raise typer.BadParameter("no data set is named; for example --data debian")
     run = PaperRun(
-        sources=[find_data(name, root) for name in asked if name],
+        sources=sources,
         repeats=repeats,
         preset=preset,
         given=settings,
@@ -66,11 +72,16 @@ def paper(
         jobs=jobs,
     )
     tables = {}
-    for name in TABLES if table == "all" else [table]:
-        tables[name] = make_table(name, run)
-        if not as_json:
-            print(tables[name] + "\n")
+    try:
+        for name in TABLES if table == "all" else [table]:
+            tables[name] = make_table(name, run)
+            if not as_json:
+                print(tables[name] + "\n", flush=True)
+    except KeyboardInterrupt:
+        say(interrupted(out))
+        return INTERRUPTED
     if as_json:
         print_json({"out": str(out), "tables": tables})
     else:
         say(f"Tables, plots and results are in {out}.")
+    return 0

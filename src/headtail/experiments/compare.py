@@ -1,23 +1,26 @@
 """A comparison of methods on one graph: every method under the same split, evaluator and settings."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from headtail.experiments.plots import Curve, accuracy_time_plot
 from headtail.experiments.results import RunResult, summarise
-from headtail.experiments.tables import markdown_table, seconds_text
+from headtail.experiments.tables import NOTHING, markdown_table, seconds_text
 from headtail.experiments.variants import variant_named
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One method's line in a comparison; accuracy in percent."""
+    """One method's line in a comparison; accuracy in percent, None where it was not measured."""
 
     method: str
     test: float
     std: float
-    valid: float
+    valid: float | None
     runs: int
     train_seconds: float | None
     evaluation_seconds: float
@@ -57,7 +60,7 @@ def cells(line: Compared) -> list[str]:
     return [
         line.method,
         f"{line.test:.2f}{spread}",
-        f"{line.valid:.2f}",
+        NOTHING if line.valid is None else f"{line.valid:.2f}",
         seconds_text(line.train_seconds),
         seconds_text(line.evaluation_seconds),
         str(line.epochs),
@@ -69,15 +72,21 @@ def comparison_markdown(lines: Sequence[Compared]) -> str:
     return markdown_table(COLUMNS, [cells(line) for line in lines])
 
 
+def mean_curve(runs: Sequence[RunResult]) -> Curve | None:
+    """Returns the mean over seeds of seconds and test accuracy, epoch by epoch; None where no run has a curve."""
+    curves = [run.curve for run in runs if run.curve]
+    if not curves:
+        return None
+    seconds, _, values = np.mean(curves, axis=0).T  # [epochs, 3]: runs of one experiment validate alike
+    return Curve(variant_named(runs[0].method).label, seconds.tolist(), (100 * values).tolist())
+
+
 def comparison_plot(results: Sequence[RunResult], title: str, metric: str, path: Path) -> None:
-    """Draws test accuracy over seconds; methods without training are level lines."""
+    """Draws test accuracy over seconds; methods without a curve are level lines."""
     curves = []
     for method in dict.fromkeys(result.method for result in results):
-        one = next(result for result in results if result.method == method)
-        label = variant_named(method).label
-        if one.curve:
-            curves.append(Curve(label, [p[0] for p in one.curve], [100 * p[2] for p in one.curve]))
-        else:
-            seconds = one.train_seconds + one.evaluation_seconds
-            curves.append(Curve(label, [seconds], [100 * one.test]))
-    accuracy_time_plot(curves, f"test {metric} (%)", title, path)
+        runs = [result for result in results if result.method == method]
+        seconds = statistics.mean(run.train_seconds + run.evaluation_seconds for run in runs)
+        level = Curve(variant_named(method).label, [seconds], [100 * statistics.mean(run.test for run in runs)])
+        curves.append(mean_curve(runs) or level)
+    accuracy_time_plot(curves, f"test {metric}", title, path)

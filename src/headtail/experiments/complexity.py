@@ -7,7 +7,7 @@ from headtail.config import Config
 from headtail.experiments.results import RunResult
 from headtail.experiments.tables import NOTHING, markdown_table, seconds_text
 from headtail.experiments.variants import variant_named
-from headtail.graph.task import LinkTask
+from headtail.graph.view import GraphView
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Sizes:
     Attributes:
         nodes: N.
         links: |E|, training links per epoch; an undirected one counts twice.
-        degree: s, entries of the message matrix per node.
+        degree: s, neighbours per node in the message graph, which is symmetric; without self-loops.
         layers: L.
         hops: k of the local methods.
         hidden: r of the global methods.
@@ -61,13 +61,12 @@ FORMULAS: dict[str, tuple[str, Callable[[Sizes], float]]] = {
 }
 
 
-def sizes_of(task: LinkTask, config: Config, local: Config) -> Sizes:
-    """Measures a task."""
-    view = task.train_view
+def sizes_of(view: GraphView, config: Config, local: Config) -> Sizes:
+    """Measures training links, for the settings of AML and those of a local method."""
     return Sizes(
-        nodes=task.graph.num_nodes,
+        nodes=view.num_nodes,
         links=view.out_rows.col.numel(),
-        degree=view.neighbours.col.numel() / task.graph.num_nodes,
+        degree=view.neighbours.col.numel() / view.num_nodes,
         layers=config.model.layers,
         hops=local.subgraphs.hops,
         hidden=config.model.hidden,

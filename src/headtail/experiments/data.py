@@ -1,5 +1,8 @@
 """Data sets of a comparison: found by name or file, with the settings the paper has for them."""
 
+import hashlib
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import yaml
 from headtail.config import SECTION_OF
 from headtail.datasets.catalog import DATASETS
 from headtail.errors import ConfigError, DataError, did_you_mean
-from headtail.experiments.variants import VARIANTS, Settings
+from headtail.experiments.variants import Settings, variant_named
 from headtail.graph.graph import Graph
 from headtail.graph.load import load
 
@@ -40,15 +43,25 @@ PAPER_SETTINGS: dict[str, Settings] = {
     },
 }
 
+PROTOCOL = ("drop_leaks", "test_graph", "structure_from")
+# Settings that a comparison decides itself, and how.
+DECIDED = {"method": "the methods are those of the table", "seed": "repeats count it up"}
+
 
 @dataclass(frozen=True)
 class DataSource:
-    """Where a data set of a comparison is, and what it is called in results."""
+    """Where a data set of a comparison is, and what it is called in results.
+
+    Attributes:
+        options: those of `headtail.load`, as pairs so that a source can be compared and sent to other processes.
+        contents: a hash of the user's own files and how they are read, since the same name may stand for other
+            links tomorrow; empty for data sets that a name alone fixes.
+    """
 
     name: str
     place: str
-    # options of `headtail.load`, as pairs so that a source can be compared and sent to other processes
     options: tuple[tuple[str, object], ...] = ()
+    contents: str = ""
 
     def load(self) -> Graph:
         return load(self.place, **dict(self.options))
@@ -65,13 +78,37 @@ def find_data(asked: str, root: Path | None = None) -> DataSource:
     if asked in DATASETS:
         needs_root = asked.startswith("ogbl-") and root is not None
         return DataSource(asked, asked, (("root", str(root)),) if needs_root else ())
-    if Path(asked).is_file():
-        return DataSource(Path(asked).name.split(".")[0], asked)
+    if os.path.isfile(asked):
+        return own_data(asked)
     in_root = [path.stem for path in root.glob("*.npz")] if root is not None and root.is_dir() else []
     where = "" if root is None else f", and no {asked}.npz in {root}"
     raise DataError(
         f"there is no file {asked!r} and no data set of that name{where}; {did_you_mean(asked, [*DATASETS, *in_root])}"
     )
+
+
+def own_data(place: str, options: Mapping[str, object] | None = None) -> DataSource:
+    """Returns a data set as the user describes it: a name or a file, and how to load it."""
+    pairs = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in (options or {}).items())
+    decisive = [(name, value) for name, value in pairs if name not in ("root", "download")]
+    parts = [place, *(value for _, value in decisive)]
+    contents = ""
+    if decisive or os.path.isfile(place):
+        hashes = [_hash(part) for part in parts]
+        contents = hashlib.blake2b(repr([hashes, [name for name, _ in decisive]]).encode(), digest_size=8).hexdigest()
+    name = Path(place).name
+    return DataSource(name.split(".")[0] or name, place, pairs, contents)
+
+
+def _hash(value: object) -> str:
+    """Returns a hash of a file's content, or the value itself where it names no file."""
+    if not isinstance(value, str | Path) or not os.path.isfile(value):
+        return str(value)
+    try:
+        with open(value, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot read {value}: {error.strerror}.") from error
 
 
 @dataclass(frozen=True)
@@ -81,10 +118,15 @@ class PerData:
     settings: dict[str, Settings]
     methods: dict[str, dict[str, Settings]]
 
-    def of(self, data: str, method: str) -> tuple[Settings, Settings]:
-        """Returns the settings for the data set, and those for the method on it."""
-        own = {**PAPER_SETTINGS.get(data, {}), **self.settings.get(data, {})}
-        return own, self.methods.get(data, {}).get(method, {})
+    def of(self, data: str, method: str, preset: str) -> tuple[Settings, Settings]:
+        """Returns the settings for the data set, and those for the method on it.
+
+        How long the paper trains on it belongs to the preset of that name; how it is judged belongs to the data.
+        """
+        published = PAPER_SETTINGS.get(data, {})
+        if preset != "paper":
+            published = {name: value for name, value in published.items() if name in PROTOCOL}
+        return {**published, **self.settings.get(data, {})}, self.methods.get(data, {}).get(method, {})
 
 
 def read_per_data(path: Path | None) -> PerData:
@@ -106,14 +148,20 @@ def read_per_data(path: Path | None) -> PerData:
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
         raise ConfigError(f"{path} must map data sets to their settings, for example 'debian: {{epochs: 20}}'.")
     for data, part in content.items():
-        of_methods = part.pop("methods", None) or {}
+        # Copies: data sets may share a mapping through YAML's aliases.
+        own_settings = {name: value for name, value in part.items() if name != "methods"}
+        of_methods = part.get("methods") or {}
         if not isinstance(of_methods, dict) or not all(isinstance(own, dict) for own in of_methods.values()):
             raise ConfigError(f"{path}, {data}: methods must map methods to their settings.")
         for method in of_methods:
-            if method not in VARIANTS:
-                raise ConfigError(f"{path}, {data}: unknown method {method!r}; {did_you_mean(str(method), VARIANTS)}")
-        for name in [*part, *(name for own in of_methods.values() for name in own)]:
+            try:
+                variant_named(str(method))
+            except ConfigError as error:
+                raise ConfigError(f"{path}, {data}: {error}") from error
+        for name in [*own_settings, *(name for own in of_methods.values() for name in own)]:
+            if name in DECIDED:
+                raise ConfigError(f"{path}, {data}: {name} is not set per data set; {DECIDED[name]}.")
             if name not in SECTION_OF:
                 raise ConfigError(f"{path}, {data}: unknown setting {name!r}; {did_you_mean(str(name), SECTION_OF)}")
-        settings[str(data)], methods[str(data)] = part, of_methods
+        settings[str(data)], methods[str(data)] = own_settings, of_methods
     return PerData(settings, methods)

@@ -2,21 +2,25 @@
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from dataclasses import dataclass
+import signal
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as TimeLeft
 
 from headtail.config import Config
+from headtail.errors import ConfigError, TrainingError
 from headtail.experiments.data import DataSource, PerData
 from headtail.experiments.one_run import TaskCache, run_config, run_key, run_once
-from headtail.experiments.results import Identity, RunResult, append_result, identity, read_results
+from headtail.experiments.results import Identity, RunResult, append_result, identity, make_ready, read_results
 from headtail.experiments.variants import Settings, Variant
 from headtail.training.observer import Observer
 
@@ -30,12 +34,16 @@ class Planned:
     config: Config
 
     @property
+    def name(self) -> str:
+        return f"{self.source.name} {self.variant.name} seed {self.config.training.seed}"
+
+    @property
     def identity(self) -> Identity:
         return (
             self.source.name,
             self.variant.name,
             self.config.training.seed,
-            run_key(self.source.name, self.config),
+            run_key(self.source, self.config),
         )
 
 
@@ -51,14 +59,22 @@ class Plan:
     per_data: PerData
 
     def runs(self) -> list[Planned]:
-        """Returns all runs; those of one data set and seed follow each other, since they share a task."""
+        """Returns all runs; those of one data set and seed follow each other, since they share a task.
+
+        Raises:
+            ConfigError: settings that mean nothing, or two data sets of one name.
+        """
+        names = [source.name for source in self.sources]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"two data sets are called {name!r}, so their results would mix; rename a file.")
         runs: list[Planned] = []
         for source in self.sources:
             for seed in range(self.repeats):
                 for variant in self.variants:
                     # Heuristics know no chance: one run says it all.
                     if seed == 0 or not without_chance(variant):
-                        for_data, for_method = self.per_data.of(source.name, variant.name)
+                        for_data, for_method = self.per_data.of(source.name, variant.name, self.preset)
                         config = run_config(variant, self.preset, for_data, {**for_method, **self.given}, seed)
                         runs.append(Planned(source, variant, config))
         return runs
@@ -84,6 +100,7 @@ def run_grid(
         say: hears about broken lines and about what is done already.
     """
     planned = plan.runs()
+    make_ready(results)
     wanted = {run.identity for run in planned}
     done = {identity(result): result for result in read_results(results, say)}
     missing = [run for run in planned if run.identity not in done]
@@ -91,74 +108,114 @@ def run_grid(
         say(f"{len(planned) - len(missing)} of {len(planned)} runs are in {results} already.")
     with _progress(console, missing) as watch:
         if jobs > 1 and len(missing) > 1:
-            _run_side_by_side(missing, results, jobs, watch)
+            with closing(side_by_side(missing, results, jobs)) as finished:
+                for run, result in finished:
+                    watch.advance(weight(run))
+                    watch.run_done(run, result)
         else:
-            cache, graphs = TaskCache(), _Graphs()
-            for run in missing:
-                _run(run, results, cache, graphs, watch)
+            for run, result in do_runs(missing, results, watch=watch):
+                watch.advance(0 if result.epochs else 1)  # epochs were heard of one by one
+                watch.run_done(run, result)
     found = [result for result in read_results(results, say) if identity(result) in wanted]
     return list({identity(result): result for result in found}.values())
 
 
-class _Graphs:
-    """Keeps the newest graph: runs are in the order of their data sets."""
-
-    def __init__(self) -> None:
-        self._source: DataSource | None = None
-        self._graph: Any = None
-
-    def load(self, source: DataSource) -> Any:
-        if source != self._source:
-            self._source, self._graph = source, source.load()
-        return self._graph
-
-
-def _run(
-    run: Planned, results: Path, cache: TaskCache, graphs: _Graphs, watch: "GridProgress | None", jobs: int = 1
-) -> None:
-    observer = None if watch is None else watch.observing(run)
-    result = run_once(run.source.name, graphs.load(run.source), run.variant, run.config, cache, observer, jobs)
-    append_result(results, result)
-    if watch is not None:
-        watch.run_done(run, result)
+def do_runs(
+    runs: Sequence[Planned], results: Path, jobs: int = 1, watch: "GridProgress | None" = None
+) -> Iterator[tuple[Planned, RunResult]]:
+    """Does runs one after the other, writes each result, and yields it."""
+    cache = TaskCache()
+    source, graph = None, None
+    for run in runs:
+        if graph is None or run.source != source:  # runs are in the order of their data sets
+            source, graph = run.source, run.source.load()
+        observer = None if watch is None else watch.observing(run)
+        result = run_once(run.source, graph, run.variant, run.config, cache, observer, jobs)
+        append_result(results, result)
+        yield run, result
 
 
-def _run_side_by_side(missing: list[Planned], results: Path, jobs: int, watch: "GridProgress") -> None:
-    """Gives runs that share a task to the same process."""
-    groups: dict[tuple[DataSource, int], list[Planned]] = {}
-    for run in missing:
-        groups.setdefault((run.source, run.config.training.seed), []).append(run)
-    # A group makes its task once; only where processes would stand idle is it cut.
-    cuts = -(-jobs // len(groups))
-    parts = [part for group in groups.values() for part in _cut(group, cuts)]
-    parts.sort(key=lambda part: -sum(_weight(run) for run in part))
+def side_by_side(runs: Sequence[Planned], results: Path, jobs: int) -> Generator[tuple[Planned, RunResult], None, None]:
+    """Does runs in several processes, and yields each (without its curve) when it is done.
+
+    No process outlives the generator, however it ends.
+
+    Raises:
+        TrainingError: a process died.
+    """
+    parts = deal(runs, jobs)
+    processes = min(jobs, len(parts))
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=context) as pool:
-        futures = {pool.submit(_run_part, part, results, jobs): part for part in parts}
+    finished: Finished = context.SimpleQueue()
+    with ProcessPoolExecutor(processes, context, _start_worker, (finished, processes)) as pool:
         try:
-            for future in as_completed(futures):
-                future.result()
-                for run in futures[future]:
-                    watch.run_done(run, None)
-        except BaseException:
+            working = {pool.submit(_run_part, part, results, processes) for part in parts}
+            while working:
+                ended, working = wait(working, timeout=0.2)
+                while not finished.empty():
+                    place, result = finished.get()
+                    yield runs[place], result
+                for future in ended:
+                    future.result()
+        except BaseException as error:
             for process in list(pool._processes.values()):
                 process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, BrokenProcessPool):
+                raise TrainingError(
+                    f"one of {processes} processes died, perhaps for want of memory; finished runs are in {results}, "
+                    "run the same command with fewer --jobs to go on."
+                ) from error
             raise
 
 
-def _cut(runs: list[Planned], parts: int) -> list[list[Planned]]:
-    """Deals runs into at most that many lists of about equal length."""
-    return [dealt for first in range(parts) if (dealt := runs[first::parts])]
+# a run that knows its place in the grid
+Placed = tuple[int, Planned]
 
 
-def _run_part(part: list[Planned], results: Path, jobs: int) -> None:
+def deal(runs: Sequence[Planned], jobs: int) -> list[list[Placed]]:
+    """Deals runs to processes, the longest lists first; runs that share a task go to the same process."""
+    groups: dict[tuple[DataSource, int], list[Placed]] = {}
+    for place, run in enumerate(runs):
+        groups.setdefault((run.source, run.config.training.seed), []).append((place, run))
+    # A group makes its task once; only where processes would stand idle is it cut.
+    cuts = -(-jobs // len(groups))
+    parts = [part for group in groups.values() for first in range(cuts) if (part := group[first::cuts])]
+    return sorted(parts, key=lambda part: -sum(weight(run) for _, run in part))
+
+
+class Finished(Protocol):
+    """The queue through which processes tell of finished runs: their place in the grid, and the result."""
+
+    def empty(self) -> bool: ...
+    def get(self) -> tuple[int, RunResult]: ...
+    def put(self, item: tuple[int, RunResult]) -> None: ...
+
+
+_finished: Finished  # of this process, where it is one of several
+
+
+def _start_worker(finished: Finished, processes: int) -> None:
     import torch
 
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
-    cache, graphs = TaskCache(), _Graphs()
-    for run in part:
-        _run(run, results, cache, graphs, None, jobs)
+    global _finished
+    _finished = finished
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the first process's to answer
+    Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // processes))
+
+
+def _end_with_parent() -> None:
+    """Waits for the first process to end, perhaps killed, and ends this one too."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _run_part(part: list[Placed], results: Path, processes: int) -> None:
+    done = do_runs([run for _, run in part], results, processes)
+    for (place, _), (_, result) in zip(part, done, strict=True):
+        _finished.put((place, replace(result, curve=[])))
 
 
 class GridProgress:
@@ -168,22 +225,15 @@ class GridProgress:
         self.console, self.bar, self.task = console, bar, task
 
     def observing(self, run: Planned) -> Observer:
-        self.bar.update(self.task, current=f"{run.source.name} {run.variant.name} seed {run.config.training.seed}")
+        self.bar.update(self.task, current=run.name)
         return _EpochTicks(self)
 
-    def tick(self) -> None:
-        self.bar.advance(self.task, 1)
+    def advance(self, epochs: int) -> None:
+        self.bar.advance(self.task, epochs)
 
-    def run_done(self, run: Planned, result: RunResult | None) -> None:
-        if result is None:
-            self.bar.advance(self.task, _weight(run))
-        elif result.epochs == 0:
-            self.bar.advance(self.task, 1)
-        name = f"{run.source.name} {run.variant.name} seed {run.config.training.seed}"
-        figure = (
-            "done" if result is None else f"{result.metric} {100 * result.test:.2f} in {result.train_seconds:.1f} s"
-        )
-        self.console.print(f"{name}: {figure}", highlight=False)
+    def run_done(self, run: Planned, result: RunResult) -> None:
+        figure = f"{result.metric} {100 * result.test:.2f} in {result.train_seconds:.1f} s"
+        self.console.print(f"{run.name}: {figure}", highlight=False, markup=False, soft_wrap=True)
 
 
 class _EpochTicks(Observer):
@@ -191,10 +241,10 @@ class _EpochTicks(Observer):
         self.watch = watch
 
     def epoch_done(self, record: Mapping[str, Any]) -> None:
-        self.watch.tick()
+        self.watch.advance(1)
 
 
-def _weight(run: Planned) -> int:
+def weight(run: Planned) -> int:
     """Returns the epochs of a run, at least one."""
     return 1 if without_chance(run.variant) else run.config.training.epochs
 
@@ -202,7 +252,7 @@ def _weight(run: Planned) -> int:
 @contextmanager
 def _progress(console: Console, missing: list[Planned]) -> Iterator[GridProgress]:
     bar = Progress(
-        TextColumn("{task.fields[current]}"),
+        TextColumn("{task.fields[current]}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TextColumn("epochs"),
@@ -211,7 +261,8 @@ def _progress(console: Console, missing: list[Planned]) -> Iterator[GridProgress
         TextColumn("left"),
         console=console,
         disable=not console.is_terminal,
+        speed_estimate_period=3600,  # a run may take long to say that it is done
     )
-    task = bar.add_task("grid", total=sum(_weight(run) for run in missing), current=f"{len(missing)} runs")
+    task = bar.add_task("grid", total=sum(weight(run) for run in missing), current=f"{len(missing)} runs")
     with bar:
         yield GridProgress(console, bar, task)

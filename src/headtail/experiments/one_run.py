@@ -11,6 +11,7 @@ import torch
 from headtail.config import SECTION_OF, Config, make_config
 from headtail.contract import PairScorer
 from headtail.evaluation.parts import Validation, evaluate_part
+from headtail.experiments.data import DataSource
 from headtail.experiments.results import RunResult
 from headtail.experiments.variants import Settings, Variant, settings_of
 from headtail.graph.graph import Graph
@@ -38,10 +39,10 @@ def run_config(variant: Variant, preset: str, for_data: Settings, given: Setting
     return config
 
 
-def run_key(data: str, config: Config) -> str:
+def run_key(source: DataSource, config: Config) -> str:
     """Returns a short hash of everything but seed and device: equal for repeats of one experiment."""
     training = config.training.model_copy(update={"device": "auto", "seed": 0})
-    text = data + config.model_copy(update={"training": training}).to_yaml()
+    text = source.name + source.contents + config.model_copy(update={"training": training}).to_yaml()
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -80,7 +81,7 @@ class CurveJudge:
 
 
 def run_once(
-    data: str,
+    source: DataSource,
     graph: Graph,
     variant: Variant,
     config: Config,
@@ -115,10 +116,10 @@ def run_once(
         valid = evaluate_part(method.scorer(task.train_view), task, "valid")[task.metric]
     last: Record = progress.history[-1] if progress.history else {}
     return RunResult(
-        data=data,
+        data=source.name,
         method=variant.name,
         seed=config.training.seed,
-        key=run_key(data, config),
+        key=run_key(source, config),
         metric=task.metric,
         protocol=config.split.protocol,
         test_graph=config.evaluation.test_graph,

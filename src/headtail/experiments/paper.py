@@ -1,21 +1,24 @@
 """The paper's experimental section: which runs each table needs, and how it is written."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
+from headtail.config import Config
 from headtail.errors import ConfigError, did_you_mean
+from headtail.experiments.compare import mean_curve
 from headtail.experiments.complexity import FORMULAS, complexity_table, sizes_of
 from headtail.experiments.data import DataSource, PerData
 from headtail.experiments.grid import Plan, run_grid
 from headtail.experiments.one_run import TaskCache, run_config, run_key, run_once
-from headtail.experiments.plots import Curve, accuracy_time_plot
-from headtail.experiments.results import RunResult, append_result, identity, read_results
+from headtail.experiments.plots import accuracy_time_plot
+from headtail.experiments.results import RunResult, append_result, identity, make_ready, read_results
 from headtail.experiments.tables import Part, Results, TableSpec, accuracy_table, cost_table, markdown_table
-from headtail.experiments.variants import Settings, variant_named
+from headtail.experiments.variants import Settings, Variant, variant_named
 from headtail.files import write_text
+from headtail.graph.graph import HeldOut
 from headtail.graph.task import prove_split
 
 RESULTS_FILE, COUNTS_FILE = "results.jsonl", "complexity.jsonl"
@@ -101,11 +104,23 @@ def make_table(name: str, run: PaperRun) -> str:
         text = f"## Complexity\n\n{_complexity(run)}"
     else:
         spec = SPECS[name]
+        _refuse_contradictions(spec.variants, run.given)
         plan = Plan(run.sources, spec.variants, run.repeats, run.preset, run.given, run.per_data)
         results = run_grid(plan, run.out / RESULTS_FILE, run.console, run.jobs, run.say)
         text = _text(spec, run, Results(results))
     write_text(run.out / f"{name}.md", text + "\n")
     return text
+
+
+def _refuse_contradictions(variants: Sequence[Variant], given: Settings) -> None:
+    """Refuses settings under which a row of the table would not be what its label says."""
+    for variant in variants:
+        for name in given.keys() & variant.settings.keys():
+            if given[name] != variant.settings[name]:
+                raise ConfigError(
+                    f"{name} {given[name]!r} contradicts {variant.label}, whose {name} is {variant.settings[name]!r}; "
+                    "leave it out, or use headtail compare."
+                )
 
 
 def _text(spec: TableSpec, run: PaperRun, found: Results) -> str:
@@ -114,7 +129,8 @@ def _text(spec: TableSpec, run: PaperRun, found: Results) -> str:
     if spec.time:
         parts += ["What it cost:", cost_table(run.names, methods, found)]
     if spec.name == "curves":
-        parts += [f"![{path.stem}]({path.name})" for path in _plots(run, found, spec)]
+        plots = [f"![{path.stem}]({path.name})" for path in _plots(run, found, spec)]
+        parts += plots or ["No plot: runs that shared the machine (--jobs) have no times to draw."]
     return "\n\n".join([*parts, provenance(found.results)])
 
 
@@ -125,12 +141,13 @@ def provenance(results: Sequence[RunResult]) -> str:
     machines = ", ".join(dict.fromkeys(f"{result.machine}, torch {result.torch}" for result in results))
     dates = sorted({result.date for result in results})
     seeds = len({result.seed for result in results})
+    spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"
     shared = sorted({result.jobs for result in results if result.jobs > 1})
     note = f" Runs made {shared[0]} at a time have no time column." if shared else ""
     span = dates[0] if len(dates) == 1 else f"{dates[0]} – {dates[-1]}"
     return (
-        f"Test metric at the best validation epoch, mean ± standard deviation over {seeds} seeds; time is training "
-        f"alone, median over runs. {machines}; {span}.{note}"
+        f"Test metric at the best validation epoch, {spread}; time is training alone, median over runs. "
+        f"{machines}; {span}.{note}"
     )
 
 
@@ -138,7 +155,8 @@ def _plots(run: PaperRun, found: Results, spec: TableSpec) -> list[Path]:
     written = []
     for source in run.sources:
         for part in spec.parts:
-            curves = [curve for name in part.methods if (curve := _curve(found.of(source.name, name))) is not None]
+            runs = [[run for run in found.of(source.name, name) if run.jobs == 1] for name in part.methods]
+            curves = [curve for of_method in runs if (curve := mean_curve(of_method)) is not None]
             if curves:
                 encoder = part.methods[0]
                 path = run.out / f"curves-{source.name}-{encoder}.png"
@@ -149,27 +167,16 @@ def _plots(run: PaperRun, found: Results, spec: TableSpec) -> list[Path]:
     return written
 
 
-def _curve(runs: list[RunResult]) -> Curve | None:
-    """Returns the mean over seeds of test accuracy and seconds, epoch by epoch."""
-    alone = [run for run in runs if run.curve and run.jobs == 1]
-    if not alone:
-        return None
-    points = min(len(run.curve) for run in alone)
-    mean = [[sum(run.curve[i][c] for run in alone) / len(alone) for c in (0, 2)] for i in range(points)]
-    label = variant_named(alone[0].method).label
-    return Curve(label, [point[0] for point in mean], [100 * point[1] for point in mean])
-
-
 def _statistics(run: PaperRun) -> str:
     rows: list[list[str]] = []
     for source in run.sources:
         graph = source.load()
-        for_data, _ = run.per_data.of(source.name, "aml")
+        for_data, _ = run.per_data.of(source.name, "aml", run.preset)
         config = run_config(variant_named("aml"), run.preset, for_data, run.given, 0)
         proven = prove_split(graph, config)
         split = proven.split
         positives = [split.train.shape[1], split.valid.positives.shape[1], split.test.positives.shape[1]]
-        pairs = [part.positives.shape[1] + _negatives(part.negatives) for part in (split.valid, split.test)]
+        pairs = [_pairs(part, proven.metric) for part in (split.valid, split.test)]
         rows.append(
             [
                 source.name,
@@ -188,32 +195,38 @@ def _statistics(run: PaperRun) -> str:
     return f"{markdown_table([*columns, 'metric'], rows)}\n\n{note}"
 
 
-def _negatives(negatives: object) -> int:
-    shape = tuple(getattr(negatives, "shape", (0, 0)))
-    # pairs [2, M] that all positives share, or tails [P, K] of each positive
-    return int(shape[1]) if shape[0] == 2 else int(shape[0] * shape[1])
+def _pairs(part: HeldOut, metric: str) -> int:
+    """Returns how many pairs a held-out part has: its positives and their negatives."""
+    assert part.negatives is not None
+    # tails [P, K] of each positive, or pairs [2, M] that all positives share
+    negatives = part.negatives.numel() if metric == "mrr" else part.negatives.shape[1]
+    return part.positives.shape[1] + negatives
 
 
 def _complexity(run: PaperRun) -> str:
     """Counts one real epoch of every method in Table 1."""
+    _refuse_contradictions([variant_named(name) for name in FORMULAS], run.given)
     path = run.out / COUNTS_FILE
+    make_ready(path)
     done = {identity(result): result for result in read_results(path, run.say)}
     parts = []
     for source in run.sources:
         graph, cache = source.load(), TaskCache()
-        counted, configs = [], {}
+        counted: list[RunResult] = []
+        configs: dict[str, Config] = {}
         for name in FORMULAS:
             variant = variant_named(name)
-            for_data, for_method = run.per_data.of(source.name, name)
+            for_data, for_method = run.per_data.of(source.name, name, run.preset)
             given: Settings = {**for_method, **run.given, "epochs": 1}
             config = configs[name] = run_config(variant, run.preset, for_data, given, 0)
-            key = (source.name, name, 0, run_key(source.name, config))
+            key = (source.name, name, 0, run_key(source, config))
             if key not in done:
-                result = run_once(source.name, graph, variant, config, cache, judged=False)
-                done[key] = replace(result, key=key[3])
+                result = done[key] = run_once(source, graph, variant, config, cache, judged=False)
                 append_result(path, result)
-                run.console.print(f"{source.name} {name}: counted in {result.train_seconds:.1f} s", highlight=False)
+                line = f"{source.name} {name}: counted in {result.train_seconds:.1f} s"
+                run.console.print(line, highlight=False, markup=False, soft_wrap=True)
             counted.append(done[key])
-        sizes = sizes_of(cache.task(graph, configs["aml"]), configs["aml"], configs["seal"])
+        view = prove_split(graph, configs["aml"]).train_view
+        sizes = sizes_of(view, configs["aml"], configs["seal"])
         parts.append(f"### {source.name}\n\n{complexity_table(sizes, counted)}")
     return "\n\n".join(parts)

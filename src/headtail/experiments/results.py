@@ -1,15 +1,19 @@
 """Results on disk: one JSON line per finished run, so an interruption loses at most the run in progress."""
 
+import errno
 import json
-import math
 import os
 import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+from io import FileIO
 from pathlib import Path
+from typing import ClassVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from headtail.errors import DataError
-from headtail.files import write_text
+from headtail.files import replacing
 
 BROKEN_SUFFIX = ".broken"
 
@@ -26,6 +30,9 @@ class RunResult:
         curve: per validated epoch, seconds of training so far, validation metric, test metric.
         jobs: processes that shared the machine; seconds say little where it is not 1.
     """
+
+    # A line that is read back must have these fields and types, no others.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     data: str
     method: str
@@ -51,6 +58,7 @@ class RunResult:
     curve: list[list[float]] = field(default_factory=list)
 
 
+_LINES = TypeAdapter(RunResult)
 Identity = tuple[str, str, int, str]
 
 
@@ -59,16 +67,52 @@ def identity(result: RunResult) -> Identity:
     return result.data, result.method, result.seed, result.key
 
 
-def append_result(path: Path, result: RunResult) -> None:
-    """Adds a line in one write, so that several processes may share the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(asdict(result), ensure_ascii=False) + "\n"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+def make_ready(path: Path) -> None:
+    """Creates the file and its folder, so that one that cannot be written is told before the first run, not after.
+
+    Raises:
+        DataError: it cannot be written.
+    """
     try:
-        os.write(descriptor, line.encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab"):
+            pass
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def append_result(path: Path, result: RunResult) -> None:
+    """Adds a line in one write, so that several processes may share the file.
+
+    Raises:
+        DataError: the line could not be written whole.
+    """
+    make_ready(path)
+    line = json.dumps(asdict(result), ensure_ascii=False).encode() + b"\n"
+    try:
+        with path.open("ab+", buffering=0) as file:
+            if not _ends_a_line(file):
+                line = b"\n" + line  # what a crash cut short stays a line of its own
+            if file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _ends_a_line(file: FileIO) -> bool:
+    size = file.seek(0, os.SEEK_END)
+    if size == 0:
+        return True
+    file.seek(size - 1)
+    return file.read(1) == b"\n"
+
+
+def _unwritable(path: Path, error: OSError) -> DataError:
+    return DataError(
+        f"cannot write results to {path}: {error.strerror}; finished runs before this one are kept, choose "
+        "another folder (--out) or free some space, and run the same command again."
+    )
 
 
 def read_results(path: Path, say: Callable[[str], None]) -> list[RunResult]:
@@ -76,62 +120,58 @@ def read_results(path: Path, say: Callable[[str], None]) -> list[RunResult]:
 
     They move to a file of the same name with .broken, so the results stay readable for everyone.
     """
-    if not path.exists():
-        return []
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
     except OSError as error:
         raise DataError(f"cannot read results {path}: {error.strerror}.") from error
-    good: list[tuple[str, RunResult]] = []
-    broken: list[tuple[int, str]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        result = _parse(line)
-        if result is None:
-            broken.append((number, line))
-        else:
-            good.append((line, result))
+    good: list[tuple[bytes, RunResult]] = []
+    broken: dict[int, bytes] = {}
+    # Bytes and b"\n": text would also be cut at line separators that a name may hold.
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if line.strip():
+            result = _parse(line)
+            if result is None:
+                broken[number] = line
+            else:
+                good.append((line, result))
     if broken:
         aside = path.with_name(path.name + BROKEN_SUFFIX)
-        before = aside.read_text(encoding="utf-8") if aside.exists() else ""
-        write_text(aside, before + "".join(line + "\n" for _, line in broken))
-        write_text(path, "".join(line + "\n" for line, _ in good))
-        numbers = ", ".join(str(number) for number, _ in broken)
+        before = aside.read_bytes() if aside.exists() else b""
+        write_bytes(aside, before + b"".join(line + b"\n" for line in broken.values()))
+        write_bytes(path, b"".join(line + b"\n" for line, _ in good))
+        many = len(broken) > 1
+        numbers = ", ".join(str(number) for number in broken)
         say(
-            f"{path}: line {numbers} is not a complete result (a crash while writing?) and was moved to {aside}; "
-            f"the other {len(good):,} are used."
+            f"{path}: {'lines' if many else 'line'} {numbers} {'are' if many else 'is'} no complete result "
+            f"(a crash while writing?) and moved to {aside}; the other {len(good):,} are used."
         )
-    elif text and not text.endswith("\n"):
-        write_text(path, "".join(line + "\n" for line, _ in good))  # the next line must start on its own
     return [result for _, result in good]
 
 
-def _parse(line: str) -> RunResult | None:
-    names = {f.name for f in fields(RunResult)}
-    needed = {f.name for f in fields(RunResult)} - {"jobs", "curve"}
+def write_bytes(path: Path, content: bytes) -> None:
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def _parse(line: bytes) -> RunResult | None:
+    """Returns the result in a line; None where it is none, or one with other fields or types."""
     try:
-        content = json.loads(line)
-    except (ValueError, RecursionError):
+        return _LINES.validate_json(line)
+    except ValidationError:
         return None
-    if not isinstance(content, dict) or not needed <= set(content) <= names:
-        return None
-    result = RunResult(**content)
-    numbers = (result.test, result.valid, result.train_seconds)
-    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
-        return None
-    return result
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Several runs of one method on one data set: percentages and seconds."""
+    """Several runs of one method on one data set: percentages and seconds; None where nothing was measured."""
 
     mean: float
     std: float
     runs: int
     seconds: float | None
-    valid: float
+    valid: float | None
 
     def __str__(self) -> str:
         return f"{self.mean:.2f} ± {self.std:.2f}"
@@ -152,5 +192,5 @@ def summarise(results: Iterable[RunResult]) -> Summary | None:
         std=statistics.stdev(values) if len(values) > 1 else 0.0,
         runs=len(runs),
         seconds=statistics.median(alone) if alone else None,
-        valid=100 * statistics.mean(run.valid for run in runs),
+        valid=100 * statistics.mean(run.valid for run in runs) if all(run.valid >= 0 for run in runs) else None,
     )

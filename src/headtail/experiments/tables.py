@@ -60,18 +60,20 @@ class Results:
     def summary(self, data: str, method: str) -> Summary | None:
         return summarise(self.of(data, method))
 
+    def judged_by(self, data: str, method: str | None = None) -> list[str]:
+        """Returns metric and protocol of a data set or of one method on it; figures of two do not compare."""
+        runs = [run for run in self.results if run.data == data and method in (None, run.method)]
+        return list(dict.fromkeys(map(_judged_by, runs)))
+
     def metric(self, data: str) -> str:
-        """Returns metric and protocol of a data set, which must not be mixed."""
-        of_data = [result for result in self.results if result.data == data]
-        metric = " / ".join(dict.fromkeys(result.metric for result in of_data))
-        metric = {"mrr": "MRR"}.get(metric, metric.replace("hits", "Hits"))
-        protocols = dict.fromkeys(_protocol(result) for result in of_data)
-        return f"{metric} (%), {' / '.join(protocols)}"
+        """Returns metric and protocol of a data set, all of them if there are several."""
+        return " / ".join(self.judged_by(data)) or "no runs"
 
 
-def _protocol(result: RunResult) -> str:
+def _judged_by(result: RunResult) -> str:
+    metric = {"mrr": "MRR"}.get(result.metric, result.metric.replace("hits", "Hits"))
     seen = " + valid. links at test" if result.test_graph == "train+valid" else ""
-    return f"{result.protocol}{seen}"
+    return f"{metric} (%), {result.protocol}{seen}"
 
 
 def accuracy_table(spec: TableSpec, data: Sequence[str], found: Results) -> str:
@@ -92,19 +94,25 @@ def accuracy_table(spec: TableSpec, data: Sequence[str], found: Results) -> str:
     return "\n\n".join(blocks)
 
 
-def _best(data: str, methods: Sequence[str], found: Results) -> float:
+def _best(data: str, methods: Sequence[str], found: Results) -> float | None:
+    """Returns the best accuracy of some methods; None where there is none, or where figures do not compare."""
     means = [summary.mean for method in methods if (summary := found.summary(data, method)) is not None]
-    return max(means, default=float("nan"))
+    return max(means, default=None) if len(found.judged_by(data)) == 1 else None
 
 
-def _row(method: str, part: Part, time: bool, data: Sequence[str], found: Results, best: dict[str, float]) -> list[str]:
+def _row(
+    method: str, part: Part, time: bool, data: Sequence[str], found: Results, best: dict[str, float | None]
+) -> list[str]:
     cells = [variant_named(method).label]
     for name in data:
         summary = found.summary(name, method)
-        cells.append(_accuracy(summary, best[name]))
+        own = found.judged_by(name, method)
+        accuracy = _accuracy(summary, best[name])
+        # Where figures do not compare, each says what it is, and none is the best.
+        cells.append(f"{accuracy} ({', '.join(own)})" if best[name] is None and own else accuracy)
         if part.base:
             base = found.summary(name, part.base)
-            shown = summary is not None and base is not None and method != part.base
+            shown = method != part.base and own == found.judged_by(name, part.base)
             cells.append(f"{summary.mean - base.mean:+.2f}" if shown and summary and base else NOTHING)
         if time:
             cells.append(seconds_text(None if summary is None else summary.seconds))
@@ -116,7 +124,7 @@ def _row(method: str, part: Part, time: bool, data: Sequence[str], found: Result
     return cells
 
 
-def _accuracy(summary: Summary | None, best: float) -> str:
+def _accuracy(summary: Summary | None, best: float | None) -> str:
     if summary is None:
         return NOTHING
     text = str(summary) if summary.runs > 1 else f"{summary.mean:.2f}"

@@ -10,6 +10,7 @@ Settings = dict[str, Value]
 ABLATIONS = {"kt": "knowledge_transfer", "delta": "residual", "ho": "homophily", "pe": "pre_encoding"}
 SYMBOLS = {"kt": "KT", "delta": "Δ", "ho": "HO", "pe": "PE"}
 
+# What tables call a method that has no variants.
 LABELS = {
     "mf": "MF",
     "node2vec": "Node2vec",
@@ -53,17 +54,7 @@ def _variants() -> dict[str, Variant]:
     for name, label in (("seal", "SEAL"), ("degnn", "DE-GNN")):
         found.append(Variant(name, label, {"method": name, "batches": "edges"}))
         found.append(Variant(f"{name}-rws", f"{label} (w/ RWS)", {"method": name, "batches": "rows"}))
-    for name, label in (("mf", "MF"), ("node2vec", "Node2vec"), ("smlp", "SMLP")):
-        found.append(Variant(name, label, {"method": name}))
-    for name, label in (
-        ("cn", "CN"),
-        ("aa", "AA"),
-        ("ra", "RA"),
-        ("katz", "Katz"),
-        ("pa", "PA"),
-        ("jaccard", "Jaccard"),
-    ):
-        found.append(Variant(name, label, {"method": name}))
+    found += [Variant(name, label, {"method": name}) for name, label in LABELS.items()]
     return {variant.name: variant for variant in found}
 
 

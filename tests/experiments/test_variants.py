@@ -1,0 +1,87 @@
+"""Every variant has a name, a label and settings that mean something."""
+
+import pytest
+from grid_case import plan_of, quiet, tiny_source
+
+from headtail import methods
+from headtail.baselines.heuristics import HEURISTICS
+from headtail.config import METHOD_DEFAULTS, PRESETS, SECTION_OF
+from headtail.errors import ConfigError
+from headtail.experiments.grid import run_grid
+from headtail.experiments.one_run import run_config
+from headtail.experiments.paper import SPECS
+from headtail.experiments.published import _FIGURES
+from headtail.experiments.variants import VARIANTS, settings_of, variant_named
+
+EVERY = sorted({*VARIANTS, *methods.summaries()})
+# METHOD 7: what the name of a variant promises.
+PROMISES = {
+    "aml": {"method": "aml", "encoder": "sage", "batches": "rows", "reverse": False},
+    "aml-gat": {"method": "aml", "encoder": "gat", "batches": "rows"},
+    "aml-edges": {"method": "aml", "batches": "edges"},
+    "aml-r": {"method": "aml", "reverse": True, "encoder": "sage"},
+    "aml-r-gat": {"method": "aml", "reverse": True, "encoder": "gat"},
+    "aml-no-kt": {"knowledge_transfer": False, "residual": True, "homophily": True, "pre_encoding": True},
+    "aml-no-delta": {"knowledge_transfer": True, "residual": False, "homophily": True, "pre_encoding": True},
+    "aml-no-ho-gat": {"homophily": False, "residual": True, "encoder": "gat"},
+    "aml-no-pe": {"pre_encoding": False, "residual": True},
+    "sage": {"method": "symmetric", "encoder": "sage", "batches": "edges"},
+    "gat-rws": {"method": "symmetric", "encoder": "gat", "batches": "rows"},
+    "smlp": {"method": "smlp", "batches": "rows"},
+    "seal": {"method": "seal", "batches": "edges", "hidden": 32},
+    "degnn-rws": {"method": "degnn", "batches": "rows"},
+    "mf": {"method": "mf", "hidden": 128},
+    "item2hop": {"method": "item2hop"},
+}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", EVERY)
+def test_every_variant_is_a_valid_configuration(name: str, preset: str) -> None:
+    variant = variant_named(name)
+    assert variant.name == name
+    config = run_config(variant, preset, {}, {}, seed=3)
+    chosen = {setting: getattr(getattr(config, section), setting) for setting, section in SECTION_OF.items()}
+    for setting, value in {**settings_of(variant), "seed": 3, **PROMISES.get(name, {})}.items():
+        assert chosen[setting] == value, setting
+    free = set(PRESETS[preset]) - set(METHOD_DEFAULTS.get(chosen["method"], {}))
+    assert all(chosen[setting] == PRESETS[preset][setting] for setting in free)
+
+
+def test_labels_are_unique() -> None:
+    labels = [variant_named(name).label for name in EVERY]
+    assert sorted(labels) == sorted(set(labels))
+    assert not any("|" in label for label in labels)
+
+
+def test_what_tables_name_exists() -> None:
+    for spec in SPECS.values():
+        assert [variant.name for variant in spec.variants] == list(
+            dict.fromkeys(name for part in spec.parts for name in part.methods)
+        )
+        assert all(part.base in (None, *part.methods) for part in spec.parts)
+    assert set(_FIGURES) <= set(VARIANTS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"), [("amll", "aml"), ("sael", "seal"), ("aml-no-k", "aml-no-kt"), ("item2hops", "item2hop")]
+)
+def test_an_unknown_method_is_told_with_the_nearest_first(wrong: str, near: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        variant_named(wrong)
+    message = str(caught.value)
+    assert message.startswith(f"unknown method {wrong!r}; did you mean {near!r}? Valid: {near}, ")
+    assert set(message.partition("Valid: ")[2].rstrip(".").split(", ")) == set(EVERY)
+
+
+@pytest.mark.slow
+def test_every_method_can_be_compared(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("every")
+    plan = plan_of([tiny_source(folder)], EVERY, repeats=2, epochs=1, links_per_batch=128, evaluate_every=1)
+    found = run_grid(plan, folder / "results.jsonl", quiet())
+    for name in EVERY:
+        once = str(variant_named(name).settings["method"]) in HEURISTICS
+        runs = [run for run in found if run.method == name]
+        assert [run.seed for run in runs] == ([0] if once else [0, 1]), name
+        assert all(0 < run.test <= 1 and 0 < run.valid <= 1 for run in runs), name
+        assert all((run.epochs, run.links > 0) == ((0, False) if once else (1, True)) for run in runs), name
