@@ -51,7 +51,7 @@ def compare(
         raise typer.BadParameter("no method is named; for example --methods aml,ra")
     variants = [variant_named(name) for name in dict.fromkeys(names)]
     where = own_data(data, source)
-    plan = Plan([where], variants, repeats, preset, settings, PerData({}, {}))
+    plan = Plan([where], variants, repeats, preset, settings, PerData({}, {}), curves=out is not None)
     try:
         with tempfile.TemporaryDirectory() as scratch:
             folder = out or Path(scratch)

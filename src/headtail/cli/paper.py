@@ -38,6 +38,9 @@ def paper(
     jobs: Annotated[
         int, typer.Option(metavar="int", min=1, help="runs side by side; their times are then not reported")
     ] = 1,
+    train: Annotated[
+        bool, typer.Option("--train/--no-train", metavar="", help="do missing runs, or make tables from what is there")
+    ] = True,
     as_json: Json = False,
 ) -> int:
     """Repeat the paper's experiments, one command a table.
@@ -70,6 +73,7 @@ def paper(
         console=Console(stderr=True),
         say=say,
         jobs=jobs,
+        train=train,
     )
     tables = {}
     try:

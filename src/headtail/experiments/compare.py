@@ -51,7 +51,7 @@ def compared(results: Sequence[RunResult]) -> list[Compared]:
     return sorted(lines, key=lambda line: -line.test)
 
 
-COLUMNS = ("method", "test", "validation", "training s", "test s", "epochs", "GNN encodings/epoch")
+COLUMNS = ("method", "test", "valid", "training s", "test s", "epochs", "GNN encodings")
 
 
 def cells(line: Compared) -> list[str]:

@@ -32,6 +32,7 @@ class Planned:
     source: DataSource
     variant: Variant
     config: Config
+    curves: bool = True
 
     @property
     def name(self) -> str:
@@ -57,6 +58,8 @@ class Plan:
     preset: str
     given: Settings
     per_data: PerData
+    # whether the test accuracy of every epoch is wanted, which costs an evaluation each
+    curves: bool = True
 
     def runs(self) -> list[Planned]:
         """Returns all runs; those of one data set and seed follow each other, since they share a task.
@@ -76,7 +79,7 @@ class Plan:
                     if seed == 0 or not without_chance(variant):
                         for_data, for_method = self.per_data.of(source.name, variant.name, self.preset)
                         config = run_config(variant, self.preset, for_data, {**for_method, **self.given}, seed)
-                        runs.append(Planned(source, variant, config))
+                        runs.append(Planned(source, variant, config, self.curves))
         return runs
 
 
@@ -88,7 +91,12 @@ def without_chance(variant: Variant) -> bool:
 
 
 def run_grid(
-    plan: Plan, results: Path, console: Console, jobs: int = 1, say: Callable[[str], None] = lambda text: None
+    plan: Plan,
+    results: Path,
+    console: Console,
+    jobs: int = 1,
+    say: Callable[[str], None] = lambda text: None,
+    train: bool = True,
 ) -> list[RunResult]:
     """Does what is not in `results` yet, and returns the results of the whole plan.
 
@@ -98,13 +106,14 @@ def run_grid(
         console: where progress is shown.
         jobs: processes that work side by side.
         say: hears about broken lines and about what is done already.
+        train: False returns what is there.
     """
     planned = plan.runs()
     make_ready(results)
     wanted = {run.identity for run in planned}
     done = {identity(result): result for result in read_results(results, say)}
-    missing = [run for run in planned if run.identity not in done]
-    if len(missing) < len(planned):
+    missing = [run for run in planned if run.identity not in done and train]
+    if train and len(missing) < len(planned):
         say(f"{len(planned) - len(missing)} of {len(planned)} runs are in {results} already.")
     with _progress(console, missing) as watch:
         if jobs > 1 and len(missing) > 1:
@@ -130,7 +139,7 @@ def do_runs(
         if graph is None or run.source != source:  # runs are in the order of their data sets
             source, graph = run.source, run.source.load()
         observer = None if watch is None else watch.observing(run)
-        result = run_once(run.source, graph, run.variant, run.config, cache, observer, jobs)
+        result = run_once(run.source, graph, run.variant, run.config, cache, observer, jobs, curves=run.curves)
         append_result(results, result)
         yield run, result
 

@@ -1,6 +1,7 @@
 """One run: a method, a data set and a seed in, a result with its curve out."""
 
 import hashlib
+import json
 import platform
 import time
 from dataclasses import dataclass, field
@@ -40,9 +41,11 @@ def run_config(variant: Variant, preset: str, for_data: Settings, given: Setting
 
 
 def run_key(source: DataSource, config: Config) -> str:
-    """Returns a short hash of everything but seed and device: equal for repeats of one experiment."""
-    training = config.training.model_copy(update={"device": "auto", "seed": 0})
-    text = source.name + source.contents + config.model_copy(update={"training": training}).to_yaml()
+    """Returns a short hash of data and settings but seed and device: equal for repeats of one experiment.
+
+    Only settings that differ from the plain defaults count, so that a setting added later changes no old key.
+    """
+    text = source.name + source.contents + json.dumps(changed_settings(config), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -89,8 +92,10 @@ def run_once(
     observer: Observer | None = None,
     jobs: int = 1,
     judged: bool = True,
+    curves: bool = True,
 ) -> RunResult:
-    """Trains one method and, unless only its work is of interest, judges it.
+    """Trains one method and, unless only its work is of interest, judges it; with `curves` by the test links too,
+    epoch by epoch.
 
     Raises:
         KeyboardInterrupt: training was interrupted; half a run is no result.
@@ -100,7 +105,7 @@ def run_once(
     method = make_method(task, config)
     prepare_seconds = cache.seconds + time.perf_counter() - start
     # A subgraph per pair makes every evaluation dear, so the local methods have no test curve.
-    curve = CurveJudge(method) if config.model.method not in LOCAL else None
+    curve = CurveJudge(method) if curves and config.model.method not in LOCAL else None
     judge = None if config.split.protocol == "val-as-train" or not judged else curve or Validation(task)
     progress = method.fit(judge, observer)
     if progress.epoch < method.epochs:

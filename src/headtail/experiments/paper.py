@@ -83,6 +83,8 @@ class PaperRun:
     console: Console
     say: Callable[[str], None]
     jobs: int = 1
+    # False makes tables from the results that are there
+    train: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -106,7 +108,7 @@ def make_table(name: str, run: PaperRun) -> str:
         spec = SPECS[name]
         _refuse_contradictions(spec.variants, run.given)
         plan = Plan(run.sources, spec.variants, run.repeats, run.preset, run.given, run.per_data)
-        results = run_grid(plan, run.out / RESULTS_FILE, run.console, run.jobs, run.say)
+        results = run_grid(plan, run.out / RESULTS_FILE, run.console, run.jobs, run.say, run.train)
         text = _text(spec, run, Results(results))
     write_text(run.out / f"{name}.md", text + "\n")
     return text
@@ -220,6 +222,8 @@ def _complexity(run: PaperRun) -> str:
             given: Settings = {**for_method, **run.given, "epochs": 1}
             config = configs[name] = run_config(variant, run.preset, for_data, given, 0)
             key = (source.name, name, 0, run_key(source, config))
+            if key not in done and not run.train:
+                continue
             if key not in done:
                 result = done[key] = run_once(source, graph, variant, config, cache, judged=False)
                 append_result(path, result)

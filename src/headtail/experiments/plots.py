@@ -17,7 +17,7 @@ class Curve:
 
 
 def accuracy_time_plot(curves: Sequence[Curve], metric: str, title: str, path: Path) -> None:
-    """Writes a PNG or SVG, as the path says: trained methods as curves, the others as level lines from their point on."""
+    """Writes a PNG or SVG, as the path says: trained methods as curves, others as level lines from their point."""
     import matplotlib
 
     matplotlib.use("Agg")  # no screen is needed
