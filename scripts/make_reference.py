@@ -19,7 +19,7 @@ from typer.main import get_command
 from headtail import methods
 from headtail.cli.app import app
 from headtail.cli.options import source_flags
-from headtail.config import PRESETS, SECTIONS
+from headtail.config import METHOD_DEFAULTS, PRESETS, SECTIONS
 from headtail.datasets.catalog import DATASETS
 from headtail.graph.split import SPLITS
 from headtail.graph.structure import STRUCTURES
@@ -102,7 +102,21 @@ def components() -> str:
     return table(["named in", "name", "what it is"], rows)
 
 
-GENERATED = {"data options": data_options, "settings": settings, "components": components}
+def method_needs() -> str:
+    """Returns the settings that methods bring in place of a preset's."""
+    rows = [
+        (f"`{method}`", ", ".join(f"`{name}: {value}`" for name, value in needs.items()))
+        for method, needs in METHOD_DEFAULTS.items()
+    ]
+    return table(["method", "settings"], rows)
+
+
+GENERATED = {
+    "data options": data_options,
+    "settings": settings,
+    "method needs": method_needs,
+    "components": components,
+}
 
 
 def regenerated(page: str) -> str:

@@ -31,7 +31,7 @@ def model_card(method: TaskMethod, config: Config, result: Record, finished: boo
 |---|---|
 {rows}
 
-Scores are logits: they rank links, and are not probabilities.
+Scores rank links, and are not probabilities.
 
     headtail recommend THIS_FOLDER --heads NAME -k 10
 """

@@ -125,7 +125,7 @@ def test_ctrl_c_is_one_sentence(
 
 
 def test_ctrl_c_while_data_is_read(cli: Cli, links_csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def press(*arguments: Any) -> None:
+    def press(*arguments: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(grid, "run_once", press)

@@ -84,10 +84,27 @@ def test_wrong_settings_are_told_before_anything_is_run(results: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_told_before_anything_is_run(
     source: DataSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grid, "run_once", lambda *arguments: refuse("a run was made"))
+    monkeypatch.setattr(grid, "run_once", lambda *arguments, **more: refuse("a run was made"))
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot write results"):
         run_grid(plan_of([source], ["ra"]), tmp_path / "file" / "results.jsonl", quiet())
+
+
+def test_without_training_only_what_is_there_is_returned(source: DataSource, results: Path, counted: list[str]) -> None:
+    plan = plan_of([source], ["ra", "cn"])
+    assert run_grid(plan, results, quiet(), train=False) == []
+    run_grid(plan_of([source], ["ra"]), results, quiet())
+    assert [found.method for found in run_grid(plan, results, quiet(), train=False)] == ["ra"]
+    assert counted == ["tiny ra 0"]
+
+
+def test_curves_are_made_only_where_they_are_wanted(source: DataSource, results: Path) -> None:
+    plan = plan_of([source], ["aml"])
+    (without,) = run_grid(replace(plan, curves=False), results.with_name("without.jsonl"), quiet())
+    (found,) = run_grid(plan, results, quiet())
+    assert without.curve == []
+    assert len(found.curve) == found.epochs
+    assert (without.test, without.valid) == (found.test, found.valid)
 
 
 # ---- resuming
@@ -99,9 +116,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     run_once = grid.run_once
 
-    def noting(source: DataSource, graph: Any, variant: Any, config: Any, *rest: Any) -> RunResult:
+    def noting(source: DataSource, graph: Any, variant: Any, config: Any, *rest: Any, **more: Any) -> RunResult:
         made.append(f"{source.name} {variant.name} {config.training.seed}")
-        return run_once(source, graph, variant, config, *rest)
+        return run_once(source, graph, variant, config, *rest, **more)
 
     monkeypatch.setattr(grid, "run_once", noting)
     return made

@@ -165,3 +165,11 @@ def test_changed_settings_name_what_differs() -> None:
     assert changed["blocked"] == 0.25
     assert not {"seed", "device", "method"} & set(changed)
     assert changed_settings(Config()) == {}
+
+
+def test_a_setting_that_is_as_by_default_is_not_in_the_key() -> None:
+    source, plain = DataSource("debian", ""), Config()
+    dumped = plain.model_dump()
+    spelled_out = run_config(variant_named("aml"), "paper", {}, {"layers": dumped["model"]["layers"]}, 0)
+    assert changed_settings(spelled_out) == {}
+    assert run_key(source, spelled_out) == run_key(source, plain)

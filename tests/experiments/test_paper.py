@@ -84,8 +84,8 @@ def test_a_table_asks_for_its_runs(name: str, tmp_path: Path, monkeypatch: pytes
     """Only the grid is replaced: every method of the table is asked for, and has a row."""
     asked: dict[str, Any] = {}
 
-    def grid(plan: Any, path: Path, console: Any, jobs: int, say: Any) -> list:
-        asked.update(plan=plan, path=path, jobs=jobs)
+    def grid(plan: Any, path: Path, console: Any, jobs: int, say: Any, train: bool) -> list:
+        asked.update(plan=plan, path=path, jobs=jobs, train=train)
         return [result(variant.name, 0.5, seed) for variant in plan.variants for seed in range(plan.repeats)]
 
     monkeypatch.setattr(paper, "run_grid", grid)

@@ -53,6 +53,8 @@ def print_result(result: Mapping[str, Any]) -> None:
     """Prints the metrics and the work per epoch of an evaluation."""
     metrics = [(name, f"{100 * value:.2f}") for name, value in result.items() if is_metric(name)]
     print_table([f"{result['split']} metric", "%"], metrics, numbers=[1])
+    if not any(result["per_epoch"].values()):
+        return
     work = [(name.replace("_", " "), f"{count:,}") for name, count in result["per_epoch"].items()]
     print_table(["work per epoch", "count"], work, numbers=[1])
 

@@ -78,9 +78,9 @@ def train(
 def _print_next(out: Path, name: str, k: int, result: Options) -> None:
     """Says where the run is and what to do with it, in commands that can be pasted."""
     run = quote(str(out))
+    epochs = f"best epoch {result['best_epoch']} of {result['epochs']}, {result['train_seconds']:.1f} s of training"
     print(
-        f"The run is in {out}: best epoch {result['best_epoch']} of {result['epochs']}, "
-        f"{result['train_seconds']:.1f} s of training. Next:\n"
+        f"The run is in {out}: {epochs if result['epochs'] else 'this method learns nothing'}. Next:\n"
         f"  headtail recommend {run} --heads {quote(name)} -k {k}\n"
         f"  headtail recommend {run} --out links.parquet\n"
         f"  headtail predict {run} pairs.csv"
