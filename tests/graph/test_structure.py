@@ -6,10 +6,20 @@ import pytest
 import torch
 
 from headtail.config import make_config
-from headtail.graph.structure import DEFAULT_DIM, structural_features
+from headtail.graph.structure import DEFAULT_DIM, STRUCTURES, structural_features
 from headtail.graph.task import make_features, make_task
 from headtail.graph.view import GraphView
 from random_graphs import graph_of, random_links, random_view
+
+
+def test_features_are_made_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setitem(STRUCTURES._entries, "noted", lambda *rest: made.append(1) or structural_features(*rest))
+    graph = graph_of(random_links(40, 120, directed=True), 40)
+    task = make_task(graph, make_config(settings={"structure_from": "noted", "eval_negatives": 5}))
+    assert made == []
+    assert task.features is task.features
+    assert made == [1]
 
 
 @pytest.mark.parametrize("directed", [True, False])

@@ -100,7 +100,8 @@ def load_task(folder: Path) -> LinkTask:
         )
         counts = {field.name: int(str(facts[field.name])) for field in fields(LeakAudit) if field.name != "protocol"}
         leaks = LeakAudit(**counts, protocol=str(facts["protocol"]))
-        task = LinkTask(graph, split, tensors["features"], str(facts["metric"]), leaks, train_view, test_view)
+        features = tensors["features"]
+        task = LinkTask(graph, split, str(facts["metric"]), leaks, train_view, test_view, lambda: features)
         if len(index) != count or fingerprint(task) != facts["fingerprint"]:
             raise ValueError("its graph or its node names do not match their fingerprint")
     except (KeyError, TypeError, ValueError, OSError) as error:

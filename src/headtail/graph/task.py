@@ -1,7 +1,8 @@
 """A link prediction task: a graph with a proven split, ready for any method."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -24,17 +25,22 @@ class LinkTask:
     Attributes:
         train_view: training links, the evidence for validation; with validation links under val-as-train.
         test_view: the evidence for the test: training links, with validation links where the task says so.
-        features: float32 [N, d], the graph's own and structural ones.
         metric: "mrr" or "hits@K".
+        feature_maker: makes `features` when the first method asks for them; heuristics, for one, never do.
     """
 
     graph: Graph
     split: Split
-    features: Tensor
     metric: str
     leaks: LeakAudit
     train_view: GraphView
     test_view: GraphView
+    feature_maker: Callable[[], Tensor]
+
+    @cached_property
+    def features(self) -> Tensor:
+        """float32 [N, d], the graph's own and structural ones."""
+        return self.feature_maker()
 
     @property
     def protocol(self) -> str:
@@ -103,8 +109,8 @@ def _refuse_dropping(config: Config) -> None:
 def make_task(graph: Graph, config: Config) -> LinkTask:
     """Returns a graph with a proven split, and structural features where they are wanted."""
     p = prove_split(graph, config)
-    features = make_features(graph, p.train_view, config)
-    return LinkTask(graph, p.split, features, p.metric, p.leaks, p.train_view, p.test_view)
+    features = partial(make_features, graph, p.train_view, config)
+    return LinkTask(graph, p.split, p.metric, p.leaks, p.train_view, p.test_view, features)
 
 
 def make_features(graph: Graph, view: GraphView, config: Config) -> Tensor:
