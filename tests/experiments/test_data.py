@@ -173,3 +173,9 @@ def test_an_empty_file_and_none_say_nothing(tmp_path: Path) -> None:
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read settings .*none.yaml: No such file"):
         read_per_data(tmp_path / "none.yaml")
+
+
+def test_downloading_is_asked_for_where_it_means_something(tmp_path: Path) -> None:
+    assert dict(find_data("ogbl-ddi", tmp_path, download=True).options) == {"root": str(tmp_path), "download": True}
+    assert find_data("ogbl-ddi").options == ()
+    assert find_data("planted", tmp_path, download=True).options == ()

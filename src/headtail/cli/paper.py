@@ -28,6 +28,10 @@ def paper(
     root: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="where NAME.npz or OGB's folders of the data sets are")
     ] = None,
+    download: Annotated[
+        bool,
+        typer.Option("--download", metavar="", help="fetch OGB's data sets that are missing; needs the package ogb"),
+    ] = False,
     per_data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="YAML of settings for each data set, and for methods on it")
     ] = None,
@@ -60,7 +64,7 @@ def paper(
 
     check_table(table)
     asked = [name.strip() for names in data or DATA for name in names.split(",")]
-    sources = [find_data(name, root) for name in dict.fromkeys(asked) if name]
+    sources = [find_data(name, root, download) for name in dict.fromkeys(asked) if name]
     if not sources:
         raise typer.BadParameter("no data set is named; for example --data debian")
     run = PaperRun(

@@ -67,8 +67,8 @@ class DataSource:
         return load(self.place, **dict(self.options))
 
 
-def find_data(asked: str, root: Path | None = None) -> DataSource:
-    """Finds a data set: a file, a name, or NAME.npz in `root`.
+def find_data(asked: str, root: Path | None = None, download: bool = False) -> DataSource:
+    """Finds a data set: a file, a name, or NAME.npz in `root`; `download` lets OGB's be fetched.
 
     Raises:
         DataError: there is none, with the nearest names.
@@ -76,8 +76,10 @@ def find_data(asked: str, root: Path | None = None) -> DataSource:
     if root is not None and (root / f"{asked}.npz").is_file():
         return DataSource(asked, str(root / f"{asked}.npz"))
     if asked in DATASETS:
-        needs_root = asked.startswith("ogbl-") and root is not None
-        return DataSource(asked, asked, (("root", str(root)),) if needs_root else ())
+        options: dict[str, object] = {}
+        if asked.startswith("ogbl-"):
+            options = ({"root": str(root)} if root else {}) | ({"download": True} if download else {})
+        return DataSource(asked, asked, tuple(options.items()))
     if os.path.isfile(asked):
         return own_data(asked)
     in_root = [path.stem for path in root.glob("*.npz")] if root is not None and root.is_dir() else []
