@@ -30,7 +30,7 @@ def paper(
     ] = None,
     download: Annotated[
         bool,
-        typer.Option("--download", metavar="", help="fetch OGB's data sets that are missing; needs the package ogb"),
+        typer.Option("--download", metavar="", help="fetch missing OGB data sets; needs the package ogb"),
     ] = False,
     per_data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="YAML of settings for each data set, and for methods on it")
