@@ -149,7 +149,8 @@ def test_a_wrong_word_is_told(model: LinkPredictor, verb: str) -> None:
 
 def test_evaluate_says_what_was_measured(model: LinkPredictor) -> None:
     result = model.evaluate()
-    assert list(result)[:3] == ["split", "metric", "mrr"]
+    assert list(result)[:4] == ["split", "metric", "protocol", "mrr"]
+    assert result["protocol"] == "clean"
     assert (result["split"], result["metric"], result["epochs"]) == ("test", "mrr", 2)
     assert result["train_seconds"] == pytest.approx(sum(record["seconds"] for record in model.history))
     valid = model.evaluate("valid")

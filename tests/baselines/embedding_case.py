@@ -178,12 +178,10 @@ class EmbeddingCase(MethodCase):
 
     # ---- real links ----
 
-    # MRR on the citations of hep-ph with the default settings; by chance it is 0.021.
-    citations: float
-
     @pytest.mark.shared
     @pytest.mark.slow
     def test_citations_are_found(self, shared_data: Path) -> None:
         graph = load(shared_data / "cit-hepph.npz")
-        model = LinkPredictor(method=self.name, structure=1, evaluate_every=5).fit(graph, observer=Observer())
-        assert model.evaluate()["mrr"] > self.citations
+        # Two of the ten epochs of the defaults, so that it takes half a minute; by chance the MRR is 0.021.
+        model = LinkPredictor(method=self.name, structure=1, epochs=2).fit(graph, observer=Observer())
+        assert model.evaluate()["mrr"] > 0.1

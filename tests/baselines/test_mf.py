@@ -23,7 +23,6 @@ from tiny_runs import trained
 class TestMatrixFactorisation(EmbeddingCase):
     name = "mf"
     learn: ClassVar[dict[str, Any]] = {"epochs": 15, "hidden": 16, "links_per_batch": 256, "evaluate_every": 5}
-    citations = 0.5
 
     @pytest.mark.parametrize("batches", ["rows", "edges"])
     def test_either_kind_of_batch_learns_every_link_once(self, batches: str) -> None:

@@ -32,7 +32,6 @@ class TestNode2vec(EmbeddingCase):
         "window": 3,
         "learning_rate": 0.03,
     }
-    citations = 0.65
 
     def value(self, method: Learner[Any], batch: Any, weight: str) -> Tensor:
         """The embeddings learn from the walks alone."""

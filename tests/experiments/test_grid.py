@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from grid_case import TINY, plan_of, quiet, tiny_source, write_tiny
 from rich.console import Console
 
@@ -238,7 +239,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan, list[Run
     """A grid one by one and the same by two processes, with what was told."""
     folder = tmp_path_factory.mktemp("both")
     plan = plan_of([tiny_source(folder)], ["aml", "sage", "mf", "ra"])
+    threads = torch.get_num_threads()
+    # As many as each of two processes gets: sums are rounded otherwise on another number.
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
     alone = run_grid(plan, folder / "alone.jsonl", quiet())
+    torch.set_num_threads(threads)
     console = Console(record=True, width=200, file=io.StringIO())
     together = run_grid(plan, folder / "together.jsonl", console, jobs=2)
     return folder, plan, alone, together, console.export_text()
