@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headtail.config import Config
 from headtail.experiments.results import RunResult
-from headtail.experiments.tables import NOTHING, markdown_table, seconds_text
+from headtail.experiments.tables import NOTHING, markdown_table
 from headtail.experiments.variants import variant_named
 from headtail.graph.view import GraphView
 
@@ -84,7 +84,7 @@ def complexity_table(sizes: Sizes, runs: Sequence[RunResult]) -> str:
         row = [variant_named(name).label, formula, f"{value:.2e}", ratio_text(value / base)]
         run = by_method.get(name)
         if run is None:
-            rows.append([*row, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING])
+            rows.append([*row, NOTHING, NOTHING, NOTHING, NOTHING])
             continue
         counted = _counted(run, sizes)
         share = f" (of {run.links:,} links, scaled)" if run.links < sizes.links else ""
@@ -96,7 +96,6 @@ def complexity_table(sizes: Sizes, runs: Sequence[RunResult]) -> str:
                 f"{round(scale * run.per_epoch['blocked_node_encodings']):,}",
                 f"{round(scale * run.per_epoch['mlp_node_encodings']):,}",
                 NOTHING if aml is None else ratio_text(counted / aml),
-                seconds_text(scale * run.train_seconds),
             ]
         )
     columns = [
@@ -108,7 +107,6 @@ def complexity_table(sizes: Sizes, runs: Sequence[RunResult]) -> str:
         "blocked",
         "MLP",
         "GNN ÷ AML",
-        "s, first epoch",
     ]
     facts = (
         f"N = {sizes.nodes:,}, |E| = {sizes.links:,} (directed), s = {sizes.degree:.1f}, L = {sizes.layers}, "
