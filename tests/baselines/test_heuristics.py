@@ -172,10 +172,8 @@ FIGURES = {
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(
-    "data",
-    [pytest.param(data, marks=pytest.mark.slow if data == "metamath" else ()) for data in FIGURES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("data", FIGURES)
 def test_known_figures_of_real_graphs(data: str) -> None:
     view, positives, negatives, metric = shared_split(data)
     found = {

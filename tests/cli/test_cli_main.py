@@ -102,6 +102,7 @@ def test_help_needs_no_torch() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_as_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "headtail", "train", str(tmp_path / "none.csv"), "--out", str(tmp_path / "run")]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)

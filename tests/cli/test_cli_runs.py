@@ -73,6 +73,7 @@ def test_interrupt_in_the_first_epoch_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 def test_a_real_ctrl_c(links_csv: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
