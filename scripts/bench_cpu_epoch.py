@@ -11,7 +11,6 @@ import torch
 
 from headtail import load
 from headtail.config import make_config
-from headtail.contract import Validate
 from headtail.graph.task import make_task
 from headtail.training.observer import Observer
 from headtail.training.trainer import GnnMethod
@@ -36,13 +35,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3, help="timed epochs, after one to warm up")
     parser.add_argument("--preset", default="paper")
     options = parser.parse_args()
-    settings = {"device": "cpu", "epochs": options.epochs + 1, "evaluate_every": options.epochs + 1}
+    settings = {"device": "cpu", "epochs": options.epochs + 1}
     config = make_config(options.preset, settings=settings)
     method = GnnMethod.create(make_task(load(options.data), config), config)
     times = Times()
-    unscored: Validate = lambda scorer: {"none": 0.0}  # noqa: E731
-    method.fit(unscored, times)
-    sampler = method._sampler(method.message_graph(method.task.train_view))
+    method.fit(None, times)
+    sampler = method.batches()
     start = time.perf_counter()
     batches = sum(1 for _ in sampler.epoch(torch.Generator().manual_seed(0)))
     sampling = time.perf_counter() - start

@@ -25,13 +25,13 @@ from headtail.runs import CARD_FILE, CONFIG_FILE, Journal, check_folder, new_run
 from headtail.serving.tables import named_rows
 from headtail.serving.topk import top_k
 from headtail.training.checkpoint import MODEL_FILE, CheckpointStore, load_model, save_model
+from headtail.training.counters import COUNTERS
 from headtail.training.learner import TaskMethod
 from headtail.training.memory import keep_freed_memory
 from headtail.training.observer import Observer, Record
 from headtail.training.progress import ProgressBar
 
 LeaveOut = Literal["known", "training", "nothing"]
-COUNTERS = ("gnn_node_encodings", "blocked_node_encodings", "mlp_node_encodings", "pairs_scored")
 
 
 class LinkPredictor:

@@ -9,12 +9,13 @@ from grid_case import COUNTS, TINY, check_markdown, markdown_rows, quiet, result
 
 from headtail.experiments.complexity import FORMULAS, Sizes, complexity_table, ratio_text, sizes_of
 from headtail.experiments.data import DataSource, PerData
-from headtail.experiments.one_run import COUNTERS, run_config
+from headtail.experiments.one_run import run_config
 from headtail.experiments.paper import COUNTS_FILE, PaperRun, make_table
 from headtail.experiments.results import read_results
 from headtail.experiments.variants import variant_named
 from headtail.graph.view import GraphView
 from headtail.predictor import LinkPredictor
+from headtail.training.counters import COUNTERS
 from headtail.training.observer import Observer
 from random_graphs import as_links
 

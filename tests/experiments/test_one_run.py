@@ -8,11 +8,12 @@ from grid_case import TINY, tiny_source
 from headtail.config import SECTION_OF, Config, make_config
 from headtail.evaluation.parts import evaluate_part
 from headtail.experiments.data import DataSource
-from headtail.experiments.one_run import COUNTERS, TaskCache, changed_settings, run_config, run_key, run_once
+from headtail.experiments.one_run import TaskCache, changed_settings, run_config, run_key, run_once
 from headtail.experiments.results import RunResult
 from headtail.experiments.variants import variant_named
 from headtail.graph.graph import Graph
 from headtail.predictor import LinkPredictor
+from headtail.training.counters import COUNTERS
 from headtail.training.observer import Observer
 from tiny_runs import Stop
 

@@ -25,7 +25,6 @@ from headtail.sampling.batches import BATCHES, Positives
 from headtail.sampling.negatives import NegativeSpace, draw_negatives
 from headtail.training.counters import Counters
 from headtail.training.learner import Learner, Loss
-from headtail.training.objectives import OBJECTIVES
 
 # Neighbours looked at per chunk of pairs when scoring: fills the device, and bounds its memory.
 WORK_PER_CHUNK = {"cpu": 2**19, "cuda": 2**24}
@@ -205,8 +204,7 @@ class LocalMethod(Learner[LocalBatch]):
     def loss(self, batch: LocalBatch) -> Loss:
         scores = self.model.score(batch.subgraphs, self._features)
         positive, negative = scores[: batch.num_positives], scores[batch.num_positives :]
-        objective = OBJECTIVES[self.config.training.objective]
-        return Loss(objective(positive, negative, batch.negative_of), batch.num_positives, scores.detach())
+        return self.link_loss(positive, negative, batch.negative_of)
 
     def count(self, batch: LocalBatch, counters: Counters) -> None:
         counters.gnn_node_encodings += batch.subgraphs.nodes.numel() * self.model.convolutions

@@ -1,8 +1,5 @@
 """Matrix factorisation (docs/method.md, 8): as a method, and as maker of features for graphs that bring none."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -17,14 +14,12 @@ from headtail.nn.convolutions import linear
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.norm import unit_rows
 from headtail.nn.scorer import HadamardScorer
-from headtail.sampling.batches import BATCHES, EdgeBatches, LinkBatches
-from headtail.sampling.negatives import NegativeSpace, draw_negatives
-from headtail.sampling.numbering import Numbering
-from headtail.sampling.sampler import Batch
+from headtail.sampling.batches import BATCHES, EdgeBatches
+from headtail.sampling.sampler import Batch, PairBatches
 from headtail.training.counters import Counters
 from headtail.training.learner import Learner, Loss, cosine, epoch_seed, resolve_auto, resolve_device, set_learning_rate
 from headtail.training.memory import keep_freed_memory
-from headtail.training.objectives import OBJECTIVES, squared_hinge
+from headtail.training.objectives import squared_hinge
 
 # How training starts: the spread of the embeddings, the share of Glorot's weights in residual layers, and the slope of
 # a one-layer scorer over products of unit rows (whose sum is within ±1).
@@ -119,32 +114,6 @@ class FactorModel(nn.Module):
         return positive, negative
 
 
-@dataclass(frozen=True)
-class PairBatches:
-    """Positives and negatives with their nodes deduplicated, for methods without neighbourhoods."""
-
-    links: LinkBatches
-    negatives: str
-    negatives_per_positive: int
-
-    def __len__(self) -> int:
-        return len(self.links)
-
-    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
-        """Yields the batches of one epoch; rows without a training link yield none by themselves."""
-        known = self.links.supervision
-        numbering, space = Numbering(known.num_rows, known.device), NegativeSpace(known)
-        for positives in self.links.epoch(generator):
-            if positives.row.numel() == 0:
-                continue
-            negatives = draw_negatives(self.negatives, space, positives, self.negatives_per_positive, generator)
-            rows = numbering.distinct(torch.cat([positives.row, negatives.row]))
-            nodes = numbering.extend(rows, torch.cat([positives.col, negatives.col]))
-            positive = torch.stack([numbering.local(positives.row), numbering.local(positives.col)])
-            negative = torch.stack([numbering.local(negatives.row), numbering.local(negatives.col)])
-            yield Batch(nodes, rows.numel(), positive, negative, negatives.positive, None)
-
-
 @BASELINES.register("mf")
 class MatrixFactorisation(Learner[Batch]):
     """Matrix factorisation: a learned embedding per node, refined by residual layers; no features, no GNN."""
@@ -170,9 +139,7 @@ class MatrixFactorisation(Learner[Batch]):
 
     def loss(self, batch: Batch) -> Loss:
         positive, negative = self.model(batch)
-        objective = OBJECTIVES[self.config.training.objective]
-        scores = torch.cat([positive.detach(), negative.detach()])
-        return Loss(objective(positive, negative, batch.negative_of), batch.positive.shape[1], scores)
+        return self.link_loss(positive, negative, batch.negative_of)
 
     def count(self, batch: Batch, counters: Counters) -> None:
         counters.add(batch, mlp_encodes_nodes=True)

@@ -1,14 +1,14 @@
 """Node2vec: embeddings from random walks (skip-gram with negative sampling), and a link scorer over them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.baselines.learned import BASELINES
-from headtail.baselines.mf import FIRST_SPREAD, EmbeddingLinks, PairBatches
+from headtail.baselines.mf import FIRST_SPREAD, EmbeddingLinks
 from headtail.baselines.walks import Walker
 from headtail.config import Config, ModelConfig, WalksConfig
 from headtail.contract import PairScorer
@@ -17,10 +17,9 @@ from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.nn.sparse import aggregate
 from headtail.sampling.batches import EdgeBatches
-from headtail.sampling.sampler import Batch
+from headtail.sampling.sampler import Batch, PairBatches
 from headtail.training.counters import Counters
 from headtail.training.learner import Learner, Loss, resolve_auto
-from headtail.training.objectives import OBJECTIVES
 
 # Random nodes that every walk is contrasted with.
 STRANGERS_PER_WALK = 16
@@ -138,11 +137,8 @@ class Node2vec(Learner[WalkBatch]):
 
     def loss(self, batch: WalkBatch) -> Loss:
         positive, negative = self.model(batch.links)
-        objective = OBJECTIVES[self.config.training.objective]
-        value = objective(positive, negative, batch.links.negative_of)
-        value = value + self.model.walk_loss(batch.walks, batch.strangers)
-        scores = torch.cat([positive.detach(), negative.detach()])
-        return Loss(value, batch.links.positive.shape[1], scores)
+        loss = self.link_loss(positive, negative, batch.links.negative_of)
+        return replace(loss, value=loss.value + self.model.walk_loss(batch.walks, batch.strangers))
 
     def count(self, batch: WalkBatch, counters: Counters) -> None:
         counters.add(batch.links, mlp_encodes_nodes=True)

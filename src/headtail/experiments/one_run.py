@@ -19,10 +19,10 @@ from headtail.graph.graph import Graph
 from headtail.graph.task import LinkTask, make_task
 from headtail.methods import check_names, make_method
 from headtail.training.checkpoint import Progress
+from headtail.training.counters import COUNTERS
 from headtail.training.learner import TaskMethod
 from headtail.training.observer import Observer, Record
 
-COUNTERS = ("gnn_node_encodings", "blocked_node_encodings", "mlp_node_encodings", "pairs_scored")
 LOCAL = ("seal", "degnn")
 # Settings that decide what the task is; runs that agree on them can share it.
 TASK_SECTIONS = ("graph", "split", "evaluation")

@@ -1,7 +1,7 @@
 """A training batch: positives, negatives and sampled neighbourhoods, with nodes deduplicated."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headtail.graph.message import MessageGraph
 from headtail.sampling.batches import LinkBatches, Positives
-from headtail.sampling.negatives import NegativeSpace, draw_negatives
+from headtail.sampling.negatives import Negatives, NegativeSpace, draw_negatives
 from headtail.sampling.neighbours import Neighbourhood, NeighbourSampler
 from headtail.sampling.numbering import Numbering
 
@@ -34,6 +34,36 @@ class Batch:
     negative: Tensor
     negative_of: Tensor
     neighbourhood: Neighbourhood | None
+
+
+def number_pairs(positives: Positives, negatives: Negatives, numbering: Numbering) -> Batch:
+    """Returns a batch of these pairs, without a neighbourhood."""
+    rows = numbering.distinct(torch.cat([positives.row, negatives.row]))
+    nodes = numbering.extend(rows, torch.cat([positives.col, negatives.col]))
+    positive = torch.stack([numbering.local(positives.row), numbering.local(positives.col)])
+    negative = torch.stack([numbering.local(negatives.row), numbering.local(negatives.col)])
+    return Batch(nodes, rows.numel(), positive, negative, negatives.positive, None)
+
+
+@dataclass(frozen=True)
+class PairBatches:
+    """Batches of pairs alone, for methods without neighbourhoods."""
+
+    links: LinkBatches
+    negatives: str
+    negatives_per_positive: int
+
+    def __len__(self) -> int:
+        return len(self.links)
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
+        """Yields the batches of one epoch; rows without a training link yield none by themselves."""
+        known = self.links.supervision
+        numbering, space = Numbering(known.num_rows, known.device), NegativeSpace(known)
+        for positives in self.links.epoch(generator):
+            if positives.row.numel():
+                negatives = draw_negatives(self.negatives, space, positives, self.negatives_per_positive, generator)
+                yield number_pairs(positives, negatives, numbering)
 
 
 @dataclass(frozen=True)
@@ -63,12 +93,9 @@ class BatchSampler:
         negatives = draw_negatives(
             self.negatives, self.negative_space, positives, self.negatives_per_positive, generator
         )
-        rows = numbering.distinct(torch.cat([positives.row, negatives.row]))
-        nodes = numbering.extend(rows, torch.cat([positives.col, negatives.col]))
-        positive = torch.stack([numbering.local(positives.row), numbering.local(positives.col)])
-        negative = torch.stack([numbering.local(negatives.row), numbering.local(negatives.col)])
-        neighbourhood = None
-        if self.gnn_scope != "none":
-            targets = rows if self.gnn_scope == "rows" else nodes
-            neighbourhood = self.neighbours.sample(self.graph, targets, self.layers, numbering, generator)
-        return Batch(nodes, rows.numel(), positive, negative, negatives.positive, neighbourhood)
+        batch = number_pairs(positives, negatives, numbering)
+        if self.gnn_scope == "none":
+            return batch
+        targets = batch.nodes[: batch.num_rows] if self.gnn_scope == "rows" else batch.nodes
+        neighbourhood = self.neighbours.sample(self.graph, targets, self.layers, numbering, generator)
+        return replace(batch, neighbourhood=neighbourhood)

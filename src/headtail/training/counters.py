@@ -1,6 +1,6 @@
 """Counters of work (docs/method.md, 9): exact, so that O(N·C + |E|·M) is a measured figure."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from headtail.sampling.sampler import Batch
 
@@ -33,3 +33,6 @@ class Counters:
 
     def as_dict(self) -> dict[str, int]:
         return asdict(self)
+
+
+COUNTERS = tuple(field.name for field in fields(Counters))

@@ -22,6 +22,7 @@ from headtail.training.ahead import drawn_ahead
 from headtail.training.checkpoint import CheckpointStore, Progress
 from headtail.training.counters import Counters
 from headtail.training.memory import keep_freed_memory
+from headtail.training.objectives import OBJECTIVES
 from headtail.training.observer import Observer, Record
 
 
@@ -129,6 +130,12 @@ class Learner(TaskMethod, Generic[B]):
         """Adds the work of one batch."""
 
     # ---- what they share ----
+
+    def link_loss(self, positive: Tensor, negative: Tensor, negative_of: Tensor) -> Loss:
+        """Returns the configured objective over the logits of positives [P] and negatives [Q]."""
+        objective = OBJECTIVES[self.config.training.objective]
+        scores = torch.cat([positive.detach(), negative.detach()])
+        return Loss(objective(positive, negative, negative_of), positive.numel(), scores)
 
     def weights(self) -> dict[str, Tensor]:
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}

@@ -17,7 +17,6 @@ from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.sampler import Batch, BatchSampler
 from headtail.training.counters import Counters
 from headtail.training.learner import Learner, Loss, resolve_auto
-from headtail.training.objectives import OBJECTIVES
 
 
 class GnnMethod(Learner[Batch]):
@@ -96,9 +95,7 @@ class GnnMethod(Learner[Batch]):
 
     def loss(self, batch: Batch) -> Loss:
         positive, negative = self.model(self._training_graph, batch)
-        objective = OBJECTIVES[self.config.training.objective]
-        scores = torch.cat([positive.detach(), negative.detach()])
-        return Loss(objective(positive, negative, batch.negative_of), batch.positive.shape[1], scores)
+        return self.link_loss(positive, negative, batch.negative_of)
 
     def count(self, batch: Batch, counters: Counters) -> None:
         counters.add(batch, self.model.mlp_encodes_nodes)
