@@ -10,6 +10,7 @@ import torch
 from headtail import LinkPredictor
 from headtail.config import make_config
 from headtail.errors import ConfigError, DataError, HeadtailError, RunError
+from headtail.evaluation.calibration import fit_calibration
 from headtail.predictor import LeaveOut, portable_settings
 from headtail.training.observer import Observer
 from tiny_runs import predictor, same_weights, small_graph, timeless, trained, weights
@@ -71,6 +72,81 @@ def test_more_pairs_than_a_block_are_scored_alike(model: LinkPredictor) -> None:
         model.predict([("p03", "p04"), ("p05", "p06")])["score"].tolist(), abs=1e-6
     )
     assert scores.iloc[:-1].nunique() == 1
+
+
+# ---- probabilities ----
+
+
+def validation_oracle(model: LinkPredictor, asked: torch.Tensor) -> np.ndarray:
+    """Calibrates with the scores of one table, read without blocks."""
+    task = model.task
+    table = model.method.scorer(task.train_view).score_rows(torch.arange(60), 0, 60)
+    (heads, tails), negatives = task.split.valid.positives, task.split.valid.negatives
+    assert negatives is not None
+    others = table[heads[:, None], negatives] if task.metric == "mrr" else table[negatives[0], negatives[1]]
+    return fit_calibration(table[heads, tails], others.reshape(-1)).probabilities(asked)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epochs": 2},
+        {"epochs": 1, "metric": "hits@20", "test_graph": "train+valid"},
+        {"epochs": 1, "method": "mf"},
+        {"method": "cn"},
+        {"method": "pa"},
+    ],
+    ids=["aml", "hits", "mf", "cn", "pa"],
+)
+def test_probabilities_are_calibrated_on_the_validation_links(settings: dict[str, object], tmp_path: Path) -> None:
+    fitted = trained(**settings)
+    pairs = [(f"p{h:02}", f"p{t:02}") for h in range(0, 60, 7) for t in range(60) if h != t]
+    plain, table = fitted.predict(pairs), fitted.predict(pairs, probability=True)
+    assert list(table.columns) == ["head", "tail", "score", "probability"]
+    pd.testing.assert_frame_equal(table[["head", "tail", "score"]], plain)
+    wanted = validation_oracle(fitted, torch.tensor(plain["score"].to_numpy()))
+    assert table["probability"].to_numpy() == pytest.approx(wanted, abs=1e-4)
+    assert table["probability"].nunique() > 2
+    rare = fitted.predict(pairs, probability=True, prior=0.01)["probability"]
+    odds = wanted / (1 - wanted) / 99
+    assert rare.to_numpy() == pytest.approx(odds / (1 + odds), rel=2e-3)
+    fitted.save(tmp_path / "run")
+    reread = LinkPredictor.load(tmp_path / "run", device="cpu")
+    pd.testing.assert_frame_equal(reread.predict(pairs, probability=True), table)
+
+
+def test_probabilities_are_those_of_the_last_fit() -> None:
+    again = trained(epochs=1)
+    pairs = [("p00", "p01"), ("p03", "p44")]
+    again.predict(pairs, probability=True)
+    again.fit(small_graph(seed=3), observer=Observer())
+    fresh = trained(small_graph(seed=3), epochs=1)
+    pd.testing.assert_frame_equal(again.predict(pairs, probability=True), fresh.predict(pairs, probability=True))
+
+
+def test_probabilities_of_nothing(model: LinkPredictor) -> None:
+    assert list(model.predict([], probability=True).columns) == ["head", "tail", "score", "probability"]
+
+
+def test_reliability_is_judged_on_the_test_links(model: LinkPredictor) -> None:
+    found = model.reliability()
+    test = model.task.split.test
+    assert test.negatives is not None
+    assert sum(b.links for b in found.bins) == test.positives.shape[1]
+    assert sum(b.negatives for b in found.bins) == test.negatives.numel()
+    pairs = [(f"p{h:02}", f"p{t:02}") for h, t in test.positives.T.tolist()]
+    rivals = [(f"p{h:02}", f"p{t:02}") for h, row in zip(test.positives[0], test.negatives, strict=True) for t in row]
+    links, negatives = (model.predict(p, probability=True)["probability"].to_numpy() for p in (pairs, rivals))
+    assert found.brier == pytest.approx((((1 - links) ** 2).mean() + (negatives**2).mean()) / 2, abs=1e-6)
+
+
+def test_validation_links_that_were_trained_on_calibrate_nothing(model: LinkPredictor) -> None:
+    wrong = trained(epochs=1, protocol="val-as-train")
+    for call in (lambda: wrong.predict([("p00", "p01")], probability=True), wrong.reliability):
+        with pytest.raises(ConfigError, match="val-as-train trains on them; train with protocol clean or ogb"):
+            call()
+    with pytest.raises(ConfigError, match=r"prior cannot be 1\.5"):
+        model.predict([("p00", "p01")], probability=True, prior=1.5)
 
 
 # ---- recommend ----

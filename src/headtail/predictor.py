@@ -13,8 +13,11 @@ from headtail.card import model_card
 from headtail.config import DEFAULT_PRESET, Config, load_config, make_config
 from headtail.contract import PairScorer
 from headtail.errors import ConfigError, DataError, HeadtailError, RunError, did_you_mean
+from headtail.evaluation.calibration import Calibration, calibrate, check_prior
 from headtail.evaluation.metrics import Metric
 from headtail.evaluation.parts import Validation, evaluate_part
+from headtail.evaluation.reliability import Reliability, measure_reliability
+from headtail.evaluation.scoring import held_out_scores, score_pairs
 from headtail.files import write_text
 from headtail.graph.graph import Graph
 from headtail.graph.names import Name
@@ -63,6 +66,7 @@ class LinkPredictor:
         self.result: Record | None = None
         self._method: TaskMethod | None = None
         self._scorer: PairScorer | None = None
+        self._calibration: Calibration | None = None
 
     # ---- learning ----
 
@@ -96,10 +100,9 @@ class LinkPredictor:
         check_folder(folder, resume, overwrite)
         task = make_task(graph, self.config)
         Metric.parse(task.metric)
-        if say is not None:
-            say(f"{graph.cleaning}.")
-            say(f"{task.leaks}.")
         method = make_method(task, self.config)
+        for sentence in (graph.cleaning, task.leaks, *method.notes) if say is not None else ():
+            say(f"{sentence}.")
         checkpoints = None
         if folder is not None:
             checkpoints = CheckpointStore(folder, fingerprint(task), portable_settings(self.config))
@@ -115,7 +118,7 @@ class LinkPredictor:
             raise KeyboardInterrupt("training was interrupted before the first epoch ended; nothing was learned.")
         self.history, self.best_epoch = progress.history, progress.best_epoch
         self.finished = progress.epoch == method.epochs
-        self._method, self._scorer = method, None
+        self._method, self._scorer, self._calibration = method, None, None
         if folder is not None:
             self._write_model(folder)
         return self
@@ -141,8 +144,23 @@ class LinkPredictor:
             "per_epoch": {name: last.get(name, 0) for name in COUNTERS},
         }
 
-    def predict(self, pairs: Sequence[tuple[Name, Name]] | pd.DataFrame) -> pd.DataFrame:
-        """Scores pairs of node names; returns columns head, tail, score, a higher score being a likelier link."""
+    def reliability(self) -> Reliability:
+        """Judges on the test links the probabilities that were calibrated on the validation links."""
+        calibration = self._calibrated()
+        links, negatives = held_out_scores(self._test_scorer(), self.task.split.test, self.task.metric)
+        return measure_reliability(calibration.probabilities(links), calibration.probabilities(negatives))
+
+    def predict(
+        self, pairs: Sequence[tuple[Name, Name]] | pd.DataFrame, probability: bool = False, prior: float = 0.5
+    ) -> pd.DataFrame:
+        """Scores pairs of node names; returns columns head, tail, score, a higher score being a likelier link.
+
+        Args:
+            pairs: tuples, or a table whose first two columns are heads and tails.
+            probability: add a column of that name, calibrated on the validation links.
+            prior: the share of true links that you expect among such pairs; probabilities follow it by Bayes' rule.
+        """
+        check_prior(prior)
         if isinstance(pairs, pd.DataFrame):
             if pairs.shape[1] < 2:
                 raise DataError("pairs need two columns, heads and tails.")
@@ -151,11 +169,10 @@ class LinkPredictor:
             heads, tails = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         names = self.task.graph.names
         head_nodes, tail_nodes = names.find(heads, "the heads"), names.find(tails, "the tails")
-        scorer = self._test_scorer()
-        blocks = zip(torch.split(head_nodes, 2**16), torch.split(tail_nodes, 2**16), strict=True)
-        scores = [scorer.score(h.to(scorer.device), t.to(scorer.device)).cpu() for h, t in blocks]
-        values = torch.cat([torch.empty(0), *scores]).numpy()
-        return pd.DataFrame({"head": names.of(head_nodes), "tail": names.of(tail_nodes), "score": values})
+        calibration = self._calibrated() if probability else None
+        scores = score_pairs(self._test_scorer(), head_nodes, tail_nodes)
+        table = pd.DataFrame({"head": names.of(head_nodes), "tail": names.of(tail_nodes), "score": scores.numpy()})
+        return table if calibration is None else table.assign(probability=calibration.probabilities(scores, prior))
 
     def recommend(
         self, heads: Name | Sequence[Name] | None = None, k: int = 10, leave_out: LeaveOut = "known"
@@ -255,6 +272,15 @@ class LinkPredictor:
             keep_freed_memory()
             self._scorer = self.method.scorer(self.task.test_view)
         return self._scorer
+
+    def _calibrated(self) -> Calibration:
+        """Learns probabilities from the validation links once and keeps the result."""
+        if self._calibration is None:
+            task = self.task
+            same_view = task.test_view is task.train_view
+            scorer = self._test_scorer() if same_view else self.method.scorer(task.train_view)
+            self._calibration = calibrate(scorer, task)
+        return self._calibration
 
     def _write_model(self, folder: Path) -> None:
         method = self.method

@@ -166,6 +166,25 @@ def test_predict_refuses(cli: Cli, run_folder: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate", "--reliability", "plot.pdf"], "written as .png or .svg"),
+        (["evaluate", "--reliability", "plot.png", "--split", "valid"], "only the test links can judge them"),
+        (["predict", "pairs.csv", "--prior", "0.1"], "add --probability"),
+        (["predict", "pairs.csv", "--probability", "--prior", "0"], "prior cannot be 0.0"),
+    ],
+)
+def test_probabilities_refuse(
+    cli: Cli, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_links(Path("pairs.csv"), [("p00", "p01")])
+    answer = cli(arguments[0], run_folder, *arguments[1:], "--json")
+    assert (answer.code, message in answer.json["error"]) == (2, True), answer
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.csv"]
+
+
 def test_evaluate_refuses(cli: Cli, run_folder: Path, tmp_path: Path) -> None:
     assert "is not a run folder" in cli("evaluate", tmp_path).err
     answer = cli("evaluate", run_folder, "--split", "train", "--json")

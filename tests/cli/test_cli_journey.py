@@ -72,6 +72,35 @@ def test_predict_shows_the_first_rows(cli: Cli, run_folder: Path, tmp_path: Path
     assert "and 10 more rows" in answer.out
 
 
+def test_predict_with_probabilities(cli: Cli, run_folder: Path, tmp_path: Path) -> None:
+    asked = write_links(tmp_path / "pairs.csv", [("p59", "p00"), ("p00", "p01")])
+    even = cli("predict", run_folder, asked, "--probability", "--json").json["scores"]
+    rare = cli("predict", run_folder, asked, "--probability", "--prior", "0.01", "--json").json["scores"]
+    for one, other in zip(even, rare, strict=True):
+        odds = one["probability"] / (1 - one["probability"]) / 99
+        assert other["probability"] == pytest.approx(odds / (1 + odds))
+    printed = cli("predict", run_folder, asked, "--probability").out
+    assert f"{even[0]['probability']:.4g}" in printed
+    out = tmp_path / "p.csv"
+    cli("predict", run_folder, asked, "--probability", "--out", out)
+    assert pd.read_csv(out)["probability"].tolist() == pytest.approx([row["probability"] for row in even])
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_evaluate_judges_probabilities(cli: Cli, run_folder: Path, tmp_path: Path, suffix: str) -> None:
+    plot = tmp_path / "new" / f"reliability.{suffix}"
+    answer = cli("evaluate", run_folder, "--reliability", plot, "--json")
+    figures = answer.json["reliability"]
+    assert (set(figures), figures["file"]) == ({"brier", "log_loss", "ece", "file"}, str(plot))
+    assert 0 < figures["brier"] < 0.25
+    assert plot.read_bytes().startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
+    assert [path.name for path in plot.parent.iterdir()] == [plot.name]
+    text = cli("evaluate", run_folder, "--reliability", plot).out
+    assert f"{figures['brier']:.4f}" in text
+    assert f"{figures['log_loss']:.4f}" in text
+    assert "reliability" not in cli("evaluate", run_folder, "--json").json
+
+
 def test_predict_warns_of_a_pair_read_as_header(cli: Cli, run_folder: Path, tmp_path: Path) -> None:
     asked = write_links(tmp_path / "pairs.csv", [("p00", "p01")], header="p02,p03")
     answer = cli("predict", run_folder, asked, "--json")
@@ -135,6 +164,29 @@ def test_data_info_sees_isolated_nodes_times_and_features(cli: Cli, tmp_path: Pa
     assert (facts["nodes"], facts["isolated_nodes"], facts["times"]) == (4, 1, [2001, 2003])
     assert facts["feature_columns"] > 0
     assert facts["split"]["strategy"] == "time"
+
+
+def test_a_node_table_makes_features_and_says_of_what(cli: Cli, links_csv: Path, tmp_path: Path) -> None:
+    nodes = pd.DataFrame(
+        {"id": [f"p{row:02}" for row in range(60)], "Team": [f"team {row // 12}" for row in range(60)]}
+    )
+    nodes["size"] = np.where(np.arange(60) % 7 == 0, np.nan, np.arange(60) / 7)
+    nodes["serial"] = np.arange(60) + 1000
+    nodes.to_csv(tmp_path / "n.csv", index=False)
+    answer = cli("train", links_csv, "--nodes", tmp_path / "n.csv", "--out", tmp_path / "run", *SMALL)
+    assert answer.code == 0
+    assert (
+        f"1 duplicate links; {tmp_path / 'n.csv'} gave 7 feature columns: 5 from the categories of 'Team', 2 from the "
+        "numbers of 'size'; left out 'serial' (whole numbers that are all different, as of an id)."
+    ) in answer.err
+    info = ("data", "info", links_csv, "--nodes", tmp_path / "n.csv", "--json")
+    assert cli(*info).json["feature_columns"] == 7
+    assert cli(*info, "--columns", "Team").json["feature_columns"] == 5
+    assert cli(*info, "--columns", "size", "--columns", "serial").json["feature_columns"] == 3
+    assert cli(*info, "--text", "Team").json["feature_columns"] == 5  # five words; "team" is in all of them
+    wrong = cli(*info, "--columns", "Taem")
+    assert wrong.code == 2
+    assert "no column 'Taem' (columns); did you mean 'Team'?" in wrong.out
 
 
 def test_data_info_says_why_a_graph_cannot_be_split(cli: Cli, tmp_path: Path) -> None:

@@ -91,6 +91,8 @@ def test_unusable_node_tables(tmp_path: Path) -> None:
         read_nodes(path)
     with pytest.raises(DataError, match=r"no column 'abuot' \(text\); did you mean 'about'"):
         read_nodes(path, text="abuot")
+    with pytest.raises(DataError, match=r"no column 'abuot' \(columns\); did you mean 'about'"):
+        read_nodes(path, columns=["id", "abuot"])
     with pytest.raises(DataError, match=r"no column 'name' \(node_column\)"):
         read_nodes(path, node_column="name")
 
@@ -101,5 +103,11 @@ def test_options_that_contradict_each_other() -> None:
         NodeFacts(text="about")
     with pytest.raises(DataError, match="leave one out"):
         NodeFacts(features=np.ones((1, 1)), nodes=table, text="about")
+    with pytest.raises(DataError, match="columns names a column of the node table"):
+        NodeFacts(columns="about")
+    with pytest.raises(DataError, match="features and columns are both given"):
+        NodeFacts(features=np.ones((1, 1)), nodes=table, columns="about")
+    with pytest.raises(DataError, match="text and columns are both given"):
+        NodeFacts(nodes=table, text="about", columns="about")
     with pytest.raises(DataError, match="node_column names the id column"):
         NodeFacts(node_column="id")

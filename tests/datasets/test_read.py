@@ -117,10 +117,40 @@ def test_npz_and_its_text(folder: Path) -> None:
     features = read(folder / "split.npz", nodes=table, text="about").features
     assert features is not None
     assert np.allclose(features[0], features[1], atol=1e-5)
-    with pytest.raises(DataError, match="known without the node table"):
-        read(folder / "split.npz", nodes=table)
+    without = table.drop(columns="about")
+    for nodes in (without, without.assign(same=1)):
+        with pytest.raises(DataError, match="known without the node table the DataFrame, and no features come"):
+            read(folder / "split.npz", nodes=nodes)
+    with pytest.raises(DataError, match="leave out nodes"):  # given features are not passed over in silence
+        read(folder / "split.npz", nodes=table, features=np.ones((3, 1)))
     with pytest.raises(DataError, match="lacks 1 of 3 nodes, first 1"):
         read(folder / "split.npz", nodes=table.iloc[:2], text="about")
+
+
+def test_columns_of_a_node_table_make_features(folder: Path) -> None:
+    nodes = folder / "nodes.csv"
+    graph = read(folder / "links.csv", nodes=nodes)
+    assert graph.features is not None
+    assert np.array_equal(graph.features[1], graph.features[2])  # d and c are red
+    assert np.array_equal(graph.features[3], graph.features[4])  # b and a are blue
+    assert not np.array_equal(graph.features[2], graph.features[3])
+    assert graph.features_note == f"{nodes} gave 3 feature columns: 3 from the categories of 'about'"
+    chosen = read(folder / "links.csv", nodes=nodes, columns="about")
+    assert np.array_equal(chosen.features, graph.features)  # type: ignore[arg-type]
+    none = read(folder / "links.csv", nodes=nodes, columns=[])
+    assert (none.num_nodes, none.features, none.features_note) == (5, None, "")
+    for options in ({"features": folder / "x.npy"}, {"text": "about"}):
+        other = read(folder / "links.csv", nodes=nodes, **options)  # type: ignore[arg-type]
+        assert other.features_note == ""
+        assert not np.array_equal(other.features, graph.features)  # type: ignore[arg-type]
+
+
+def test_columns_follow_the_nodes_of_a_known_graph(folder: Path) -> None:
+    table = pd.DataFrame({"id": [2, 0, 1], "size": [2.5, 0.5, 1.5]})
+    graph = read(folder / "split.npz", nodes=table)
+    assert graph.features is not None
+    assert graph.features.ravel().tolist() == pytest.approx([-np.sqrt(1.5), 0, np.sqrt(1.5)])
+    assert "1 from the numbers of 'size'" in graph.features_note
 
 
 def test_npz_without_a_graph(folder: Path) -> None:

@@ -1,29 +1,58 @@
 """`headtail evaluate`: how well a run does on links it has not seen."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from headtail.cli.options import Device, Json, Run
-from headtail.cli.output import print_json, print_result
+from headtail.cli.output import print_json, print_result, print_table, say
+from headtail.errors import ConfigError
 
 
 def evaluate(
     run: Run,
     split: Annotated[Literal["test", "valid"], typer.Option(help="which held-out links to rank")] = "test",
+    reliability: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="judge probabilities too, with a plot in .png or .svg")
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Rank the held-out links of a run and print its metrics and its work per epoch.
 
+    With --reliability, probabilities are learned from the validation links and judged on the test links: Brier
+    score, log loss, expected calibration error, and a plot of predicted against observed shares.
+
     Example:
         headtail evaluate runs/first
         headtail evaluate runs/first --split valid --json
+        headtail evaluate runs/first --reliability reliability.png
     """
     from headtail import LinkPredictor
+    from headtail.experiments.reliability import check_plot_file, reliability_plot
 
-    result = LinkPredictor.load(run, device).evaluate(split)
+    if reliability is not None:
+        check_plot_file(reliability)
+        if split != "test":
+            raise ConfigError(
+                "probabilities are learned from the validation links, so only the test links can judge them; "
+                "leave out --split valid, or --reliability."
+            )
+    predictor = LinkPredictor.load(run, device)
+    result = predictor.evaluate(split)
+    figures = {}
+    if reliability is not None:
+        judged = predictor.reliability()
+        figures = judged.figures()
+        title = f"{predictor.config.model.method} on {Path(predictor.task.graph.source).name}"
+        reliability_plot(judged, title, reliability)
+        say(f"wrote the reliability plot to {reliability}")
     if as_json:
-        print_json({"run": str(run), **result})
-    else:
-        print_result(result)
+        plot = {"reliability": {**figures, "file": str(reliability)}} if figures else {}
+        print_json({"run": str(run), **result, **plot})
+        return
+    print_result(result)
+    if figures:
+        rows = [(name.replace("_", " "), f"{value:.4f}") for name, value in figures.items()]
+        print_table(["probabilities, test", "value"], rows, numbers=[1])

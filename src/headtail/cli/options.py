@@ -47,8 +47,13 @@ def source_flags() -> Flags:
     column = functools.partial(flag, kind=str, metavar="NAME", rich_help_panel=panel)
     flags = [
         file("features", help="node features: .npy, .npz, or .csv, .tsv, .parquet with an id column"),
-        file("nodes", help="table of all nodes; those without links are kept"),
-        column("text", kind=list[str], help="column of --nodes to make features from; may be repeated"),
+        file("nodes", help="table of all nodes; features are made from its columns"),
+        column(
+            "text", kind=list[str], help="column of --nodes to make text features from, and no others; may be repeated"
+        ),
+        column(
+            "columns", kind=list[str], help="column of --nodes to make features from, all by default; may be repeated"
+        ),
         column("source_column", help="column of the heads; the first by default"),
         column("target_column", help="column of the tails; the second by default"),
         column("time_column", help="column that dates the links"),

@@ -7,7 +7,7 @@ import typer
 
 from headtail.cli.options import Device, Json, Run
 from headtail.cli.output import print_frame, print_json, say
-from headtail.errors import DataError
+from headtail.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from headtail import LinkPredictor
@@ -21,17 +21,24 @@ def predict(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="write the scores to .csv or .parquet")] = None,
     source_column: Annotated[str | None, typer.Option(metavar="NAME", help="column of the heads")] = None,
     target_column: Annotated[str | None, typer.Option(metavar="NAME", help="column of the tails")] = None,
+    probability: Annotated[
+        bool, typer.Option("--probability", metavar="", help="add probabilities, calibrated on the validation links")
+    ] = False,
+    prior: Annotated[
+        float | None, typer.Option(metavar="float", help="share of true links among such pairs (default 0.5)")
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Score pairs of nodes: the higher, the likelier the link.
 
-    The answer has the columns head, tail and score, in the order of the file. Scores are logits: they rank
-    links, and are no probabilities.
+    The answer has the columns head, tail and score, in the order of the file. Scores rank links, and are no
+    probabilities; --probability adds those.
 
     Example:
         headtail predict runs/first pairs.csv
         headtail predict runs/first pairs.csv --out scores.parquet
+        headtail predict runs/first pairs.csv --probability --prior 0.01
     """
     import pandas as pd
 
@@ -42,10 +49,13 @@ def predict(
 
     if out is not None:
         check_suffix(out)
+    if prior is not None and not probability:
+        raise ConfigError("--prior changes probabilities, which were not asked for; add --probability.")
     asked = read_links(pairs, LinkColumns(source_column, target_column))
     predictor = LinkPredictor.load(run, device)
     _warn_of_lost_pair(pairs, open_table(pairs).columns[:2], predictor)
-    scores = predictor.predict(pd.DataFrame({"head": asked.heads, "tail": asked.tails}))
+    frame = pd.DataFrame({"head": asked.heads, "tail": asked.tails})
+    scores = predictor.predict(frame, probability, 0.5 if prior is None else prior)
     if out is not None:
         write_table([scores], out)
         say(f"wrote {len(scores):,} scores to {out}")
@@ -53,6 +63,8 @@ def predict(
         where = {"file": str(out)} if out else {"scores": scores.to_dict("records")}
         print_json({"run": str(run), "rows": len(scores), **where})
     elif out is None:
+        if probability:  # those of unlikely links are small, and four decimals would hide them
+            scores["probability"] = [f"{value:.4g}" for value in scores["probability"]]
         print_frame(scores, most=ROWS_SHOWN)
 
 

@@ -80,7 +80,10 @@ def _numbers(table: Table, column: str, values: pa.ChunkedArray) -> np.ndarray[t
     kind = values.type
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (text or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise DataError(f"{table.source}: feature column {column!r} holds {kind}, expected numbers; leave it out")
+        raise DataError(
+            f"{table.source}: feature column {column!r} holds {kind}, expected numbers; leave it out, "
+            "or give the table as nodes (--nodes), which makes features of every kind of column"
+        )
     try:
         numbers = values.cast(pa.float64() if text else pa.float32(), safe=False)
     except pa.ArrowInvalid as error:
@@ -88,7 +91,7 @@ def _numbers(table: Table, column: str, values: pa.ChunkedArray) -> np.ndarray[t
         row = int(np.argmax(pd.to_numeric(series, errors="coerce").isna().to_numpy()))
         raise DataError(
             f"{table.source}, {table.where(row)}: {series.iloc[row]!r} in column {column!r} is no number; "
-            "features are numbers, leave out columns of text or encode them"
+            "features are numbers; give the table as nodes (--nodes) to have text and categories made into features"
         ) from error
     return np.asarray(numbers.to_numpy(), dtype=np.float32)
 

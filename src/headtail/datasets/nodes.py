@@ -8,6 +8,7 @@ from typing import TypeAlias
 import pandas as pd
 
 from headtail.datasets.arrays import Array
+from headtail.datasets.columns import NodeFeatures, column_features
 from headtail.datasets.features import FeatureSource, matrix_features, read_matrix, table_features
 from headtail.datasets.ids import (
     Numbering,
@@ -18,7 +19,7 @@ from headtail.datasets.ids import (
     number_by_table,
     number_sorted,
 )
-from headtail.datasets.raw import Floats, RawGraph
+from headtail.datasets.raw import Floats, Ints, RawGraph
 from headtail.datasets.tables import Table, open_table, pick_column
 from headtail.errors import DataError
 
@@ -27,31 +28,53 @@ TableSource: TypeAlias = str | Path | pd.DataFrame
 
 @dataclass(frozen=True)
 class NodeTable:
-    """Node ids in the order of a table, and the text of each node where text was asked for."""
+    """Node ids in the order of a table, and what to make features from: texts, or columns after their kind."""
 
     table: Table
+    key: str
     ids: pd.Index
     texts: list[str] | None = None
+    columns: Sequence[str] = ()
+    named: bool = False
+
+    def features(self, rows: Ints | None = None) -> NodeFeatures:
+        """Makes features of texts or columns, in the order of the table or of its `rows`."""
+        if self.texts is not None:
+            return NodeFeatures(_from_texts(self.texts if rows is None else [self.texts[row] for row in rows]))
+        made = column_features(self.table, self.key, self.columns, self.named)
+        return made if rows is None or made.features is None else replace(made, features=made.features[rows])
 
 
 def read_nodes(
-    source: TableSource, node_column: str | None = None, text: str | Sequence[str] | None = None
+    source: TableSource,
+    node_column: str | None = None,
+    text: str | Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
 ) -> NodeTable:
-    """Reads a node table: its id column (the first by default) and the columns of text to join."""
+    """Reads a node table: its id column (the first by default), and the columns of text to join.
+
+    Without `text` features can be made of `columns`, by default all of them.
+    """
     table = open_table(source)
     key = pick_column(table, node_column, "node_column")
-    wanted = [text] if isinstance(text, str) else list(text or [])
-    columns = [pick_column(table, name, "text") for name in wanted]
-    values, *parts = table.load([key, *columns])
+    text_columns = [pick_column(table, name, "text") for name in _names(text)]
+    chosen = [] if text is not None else table.columns
+    if columns is not None:
+        chosen = [pick_column(table, name, "columns") for name in dict.fromkeys(_names(columns))]
+    values, *parts = table.load([key, *text_columns])
     ids = as_ids(table, key, values)
     check_unique(table, key, ids)
-    if not columns:
-        return NodeTable(table, ids)
+    if not text_columns:
+        return NodeTable(table, key, ids, columns=chosen, named=columns is not None)
     # Imported here: scikit-learn takes a second to import, and most graphs come without text.
     from headtail.datasets.text import join_texts
 
-    frame = pd.DataFrame({name: part.to_pandas() for name, part in zip(columns, parts, strict=True)})
-    return NodeTable(table, ids, join_texts(frame))
+    frame = pd.DataFrame({name: part.to_pandas() for name, part in zip(text_columns, parts, strict=True)})
+    return NodeTable(table, key, ids, join_texts(frame))
+
+
+def _names(columns: str | Sequence[str] | None) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns or [])
 
 
 class NodeFacts:
@@ -63,11 +86,17 @@ class NodeFacts:
         nodes: TableSource | None = None,
         text: str | Sequence[str] | None = None,
         node_column: str | None = None,
+        columns: str | Sequence[str] | None = None,
     ) -> None:
-        if text is not None and nodes is None:
-            raise DataError("text names a column of the node table, but there is none; give nodes (--nodes) with it")
-        if text is not None and features is not None:
-            raise DataError("features and text are both given; leave one out, features come from one source")
+        for option, value in (("text", text), ("columns", columns)):
+            if value is not None and nodes is None:
+                raise DataError(
+                    f"{option} names a column of the node table, but there is none; give nodes (--nodes) with it"
+                )
+            if value is not None and features is not None:
+                raise DataError(f"features and {option} are both given; leave one out, features come from one source")
+        if text is not None and columns is not None:
+            raise DataError("text and columns are both given; leave one out: columns finds out by itself what is text")
         self._matrix: tuple[Array, str] | None = None
         self._table: TableSource | None = None
         if features is not None:
@@ -78,7 +107,9 @@ class NodeFacts:
         if node_column is not None and nodes is None and self._table is None:
             raise DataError("node_column names the id column of a node or feature table, and there is none")
         self._node_column = node_column
-        self._nodes = None if nodes is None else read_nodes(nodes, node_column, text)
+        # Features come from one source: beside given ones the node table only lists the nodes.
+        columns = columns if features is None else []
+        self._nodes = None if nodes is None else read_nodes(nodes, node_column, text, columns)
 
     @property
     def matrix_rows(self) -> int:
@@ -98,29 +129,27 @@ class NodeFacts:
         """Whether these facts say which nodes there are, also those without links."""
         return not (self._nodes is None and self._table is None and self._matrix is None)
 
-    def features(self, num_nodes: int, names: pd.Index | None) -> Floats | None:
+    def features(self, num_nodes: int, names: pd.Index | None) -> NodeFeatures:
         """Returns the features of nodes that `number` has numbered."""
         if self._matrix is not None:
-            return matrix_features(*self._matrix, num_nodes, names)
+            return NodeFeatures(matrix_features(*self._matrix, num_nodes, names))
         if self._table is not None:
-            return table_features(self._table, num_nodes, names, self._node_column)
-        if self._nodes is not None and self._nodes.texts is not None:
-            return _from_texts(self._nodes.texts)
-        return None
+            return NodeFeatures(table_features(self._table, num_nodes, names, self._node_column))
+        return NodeFeatures() if self._nodes is None else self._nodes.features()
 
     def added_to(self, graph: RawGraph) -> RawGraph:
         """Returns a graph whose nodes are known already with features from here, if there are any."""
         if self._nodes is None:
-            features = self.features(graph.num_nodes, graph.names)
-            return graph if features is None else replace(graph, features=features)
-        if self._nodes.texts is None:
-            raise DataError(
-                f"the nodes of {graph.source} are known without the node table {self._nodes.table.source}; "
-                "name its text column, or leave out nodes"
-            )
+            made = self.features(graph.num_nodes, graph.names)
+            return graph if made.features is None else replace(graph, features=made.features)
         names: pd.Index = pd.RangeIndex(graph.num_nodes) if graph.names is None else graph.names
-        rows = align_rows(self._nodes.table, self._nodes.ids, names)
-        return replace(graph, features=_from_texts([self._nodes.texts[row] for row in rows]))
+        made = self._nodes.features(align_rows(self._nodes.table, self._nodes.ids, names))
+        if made.features is None:
+            raise DataError(
+                f"the nodes of {graph.source} are known without the node table {self._nodes.table.source}, and "
+                f"no features come from its columns{f' ({made.note})' if made.note else ''}; leave out nodes"
+            )
+        return replace(graph, features=made.features, features_note=made.note)
 
 
 def _from_texts(texts: Sequence[str]) -> Floats:

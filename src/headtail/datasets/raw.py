@@ -31,7 +31,8 @@ class RawGraph:
 
     `links` [2, E] holds the training links where `split` is given, all links otherwise. `names` gives the
     node ids of the user in node order (integers or strings), None where they are the numbers themselves.
-    `times` [E] dates the links. `features` is float32 [num_nodes, d].
+    `times` [E] dates the links. `features` is float32 [num_nodes, d]; `features_note` says in words what was made of
+    the columns of a node table, empty where features come otherwise.
     """
 
     source: str
@@ -43,3 +44,4 @@ class RawGraph:
     features: Floats | None = None
     split: RawSplit | None = None
     metric: str | None = None
+    features_note: str = ""

@@ -25,6 +25,7 @@ def read(
     features: FeatureSource | None = None,
     nodes: TableSource | None = None,
     text: str | Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     source_column: str | None = None,
     target_column: str | None = None,
     time_column: str | None = None,
@@ -43,8 +44,10 @@ def read(
             NetworkX graph; a SciPy sparse matrix; an array [2, E].
         features: Node features: .npy, .npz or an array [N, d] in node order; .csv, .tsv, .parquet or a
             DataFrame with an id column, in any order.
-        nodes: A table of nodes in the order they shall be numbered in; nodes without links are kept.
-        text: Column or columns of `nodes` to make features from.
+        nodes: A table of nodes in the order they shall be numbered in; nodes without links are kept. Unless
+            `features` are given, features are made of its columns, each after its kind: text, categories, numbers.
+        text: Column or columns of `nodes` to make features from as text, and from no others.
+        columns: Columns of `nodes` to make features from, by default all that tell something; [] for none.
         source_column: Column of the heads, by default the first.
         target_column: Column of the tails, by default the second.
         time_column: Column that dates the links.
@@ -59,7 +62,7 @@ def read(
     Raises:
         DataError: If something cannot be read or does not fit, or an option does not apply to `source`.
     """
-    facts = NodeFacts(features, nodes, text, node_column)
+    facts = NodeFacts(features, nodes, text, node_column, columns)
     links = _as_link_source(source)
     ogb_options = {name: value for name, value in (("root", root), ("download", download)) if value}
     if ogb_options and not (isinstance(source, str) and source in LAYOUTS):
@@ -140,6 +143,7 @@ def _from_tables(
     numbering = facts.number(ids, tables[0].source)
     numbers = iter(numbering.numbers)
     train, *held_out = [np.stack(pair) for pair in zip(numbers, numbers, strict=True)]
+    made = facts.features(numbering.num_nodes, numbering.names)
     return RawGraph(
         source=tables[0].source,
         num_nodes=numbering.num_nodes,
@@ -147,8 +151,9 @@ def _from_tables(
         directed=directed is not False,
         names=numbering.names,
         times=tables[0].times,
-        features=facts.features(numbering.num_nodes, numbering.names),
+        features=made.features,
         split=RawSplit(*held_out) if held_out else None,
+        features_note=made.note,
     )
 
 

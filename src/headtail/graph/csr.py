@@ -56,11 +56,15 @@ class CSR:
 
     def contains(self, rows: Tensor, cols: Tensor) -> Tensor:
         """bool [P], whether each pair (rows[p], cols[p]) is an entry."""
+        return self.find(rows, cols)[1]
+
+    def find(self, rows: Tensor, cols: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns entry int64 [P] and found bool [P]: the place of each pair in `col`, right where it was found."""
         if self.col.numel() == 0:
-            return torch.zeros_like(rows, dtype=torch.bool)
+            return torch.zeros_like(rows), torch.zeros_like(rows, dtype=torch.bool)
         wanted = rows * self.num_cols + cols
-        place = torch.searchsorted(self._keys, wanted).clamp_(max=self._keys.numel() - 1)
-        return self._keys[place] == wanted
+        entry = torch.searchsorted(self._keys, wanted).clamp_(max=self._keys.numel() - 1)
+        return entry, self._keys[entry] == wanted
 
     def entries_of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Lists the entries of the given rows, row after row.

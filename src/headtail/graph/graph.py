@@ -1,6 +1,6 @@
 """A graph as the user gave it, cleaned: links once, no self-loops, nodes with names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,15 @@ from headtail.graph.names import NodeNames
 
 @dataclass(frozen=True)
 class Cleaning:
-    """How many links were dropped while building a graph."""
+    """What was done to the data while building a graph: links dropped, columns of a node table made into features."""
 
     self_loops: int
     duplicates: int
+    columns: str = ""
 
     def __str__(self) -> str:
-        return f"dropped {self.self_loops:,} self-loops and {self.duplicates:,} duplicate links"
+        dropped = f"dropped {self.self_loops:,} self-loops and {self.duplicates:,} duplicate links"
+        return f"{dropped}; {self.columns}" if self.columns else dropped
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def build_graph(raw: RawGraph) -> Graph:
         raw.directed,
         links,
         names,
-        cleaning,
+        replace(cleaning, columns=raw.features_note),
         times,
         features,
         valid,

@@ -24,6 +24,11 @@ class Split:
     test: HeldOut
     strategy: str
 
+    def training_view(self, num_nodes: int, directed: bool) -> GraphView:
+        """Returns the training links; dated ones with their times, unless older links were held out beside newer."""
+        times = self.train_times if self.strategy in ("time", "given") else None
+        return GraphView(num_nodes, directed, self.train, times)
+
 
 # Returns two boolean masks over the links: validation and test.
 Strategy = Callable[[Graph, SplitConfig, torch.Generator], tuple[Tensor, Tensor]]

@@ -15,7 +15,6 @@ from headtail.graph.graph import Cleaning, Graph, HeldOut
 from headtail.graph.names import NodeNames
 from headtail.graph.split import Split
 from headtail.graph.task import LinkTask
-from headtail.graph.view import GraphView
 
 GRAPH_FILE = "graph.safetensors"
 NODES_FILE = "nodes.parquet"
@@ -80,11 +79,11 @@ def load_task(folder: Path) -> LinkTask:
     try:
         index = pd.Index(pd.read_parquet(names_file)["name"])
         count, directed = int(str(facts["num_nodes"])), bool(facts["directed"])
-        train_view = GraphView(count, directed, tensors["train"])
         valid = HeldOut(tensors["valid"], tensors.get("valid_negatives"))
         test = HeldOut(tensors["test"], tensors.get("test_negatives"))
-        test_view = train_view.with_links(valid.positives) if facts["test_sees_valid"] else train_view
         split = Split(tensors["train"], tensors.get("train_times"), valid, test, str(facts["strategy"]))
+        train_view = split.training_view(count, directed)
+        test_view = train_view.with_links(valid.positives) if facts["test_sees_valid"] else train_view
         graph = Graph(
             source=str(facts["source"]),
             num_nodes=count,

@@ -88,7 +88,7 @@ def prove_split(graph: Graph, config: Config) -> ProvenSplit:
     elif protocol == "val-as-train":
         split = train_on_validation(split, graph.num_nodes, graph.directed)
     split = with_negatives(split, graph, metric, config.evaluation.eval_negatives, seed)
-    train_view = GraphView(graph.num_nodes, graph.directed, split.train)
+    train_view = split.training_view(graph.num_nodes, graph.directed)
     test_view = train_view.with_links(split.valid.positives) if test_sees_valid else train_view
     messages = add_self_loops(train_view)
     leaks = audit(split, train_view.out_rows, messages, graph.num_nodes, graph.directed, dropped, protocol)

@@ -11,11 +11,16 @@ from headtail.graph.csr import CSR
 
 @dataclass(frozen=True)
 class GraphView:
-    """Links [2, E] that may be looked at, free of self-loops; undirected ones are stored once."""
+    """Links [2, E] that may be looked at, free of self-loops; undirected ones are stored once.
+
+    `times` int64 [E] dates them where held-out links are known to be newer, so that age means the same to
+    training and test; None elsewhere.
+    """
 
     num_nodes: int
     directed: bool
     links: Tensor
+    times: Tensor | None = None
 
     @cached_property
     def out_rows(self) -> CSR:
@@ -33,11 +38,16 @@ class GraphView:
         return CSR.from_links(both_ways(self.links), self.num_nodes) if self.directed else self.out_rows
 
     def with_links(self, more: Tensor) -> "GraphView":
-        """Returns a view that sees further links too."""
-        return GraphView(self.num_nodes, self.directed, torch.cat([self.links, more], dim=1))
+        """Returns a view that sees further links too; where links are dated, these are newer than all others."""
+        times = self.times
+        if times is not None:
+            now = int(times.max()) + 1 if times.numel() else 0
+            times = torch.cat([times, times.new_full((more.shape[1],), now)])
+        return GraphView(self.num_nodes, self.directed, torch.cat([self.links, more], dim=1), times)
 
     def to(self, device: torch.device | str) -> "GraphView":
-        return GraphView(self.num_nodes, self.directed, self.links.to(device))
+        times = None if self.times is None else self.times.to(device)
+        return GraphView(self.num_nodes, self.directed, self.links.to(device), times)
 
 
 def both_ways(links: Tensor) -> Tensor:

@@ -35,6 +35,7 @@ class ModelShape:
     residual: bool = True
     homophily: bool = True
     pre_encoding: bool = True
+    evidence_columns: int = 0
 
 
 class LinkModel(nn.Module, ABC):
@@ -46,7 +47,7 @@ class LinkModel(nn.Module, ABC):
     def __init__(self, shape: ModelShape) -> None:
         super().__init__()
         self.shape = shape
-        self.scorer = HadamardScorer(shape.dim, shape.scorer_layers, shape.dropout)
+        self.scorer = HadamardScorer(shape.dim, shape.scorer_layers, shape.dropout, shape.evidence_columns)
 
     @abstractmethod
     def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -59,7 +60,7 @@ class LinkModel(nn.Module, ABC):
     def forward(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns the logits of the batch's positives [P] and negatives [Q]."""
         rows, columns = self.represent(graph, batch)
-        logits = self.scorer(rows, columns, torch.cat([batch.positive, batch.negative], dim=1))
+        logits = self.scorer(rows, columns, torch.cat([batch.positive, batch.negative], dim=1), batch.evidence)
         count = batch.positive.shape[1]
         return logits[:count], logits[count:]
 

@@ -4,7 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headtail.errors import ConfigError
 from headtail.nn.convolutions import linear
+from headtail.nn.evidence import EvidenceEncoder
 from headtail.nn.sparse import pair_product
 
 
@@ -15,28 +17,39 @@ def tile(device: torch.device, dim: int) -> tuple[int, int]:
 
 
 class HadamardScorer(nn.Module):
-    """MLP(U_i ⊙ V_j): linear layers with BatchNorm and ReLU after each but the last, one logit."""
+    """MLP(U_i ⊙ V_j): linear layers with BatchNorm and ReLU after each but the last, one logit.
 
-    def __init__(self, dim: int, layers: int, dropout: float) -> None:
+    Where pairs come with evidence, its encoding is added to what the first layer makes of U_i ⊙ V_j.
+    """
+
+    def __init__(self, dim: int, layers: int, dropout: float, evidence_columns: int = 0) -> None:
         super().__init__()
+        if evidence_columns and layers < 2:
+            raise ConfigError("evidence enters the scorer's first hidden layer; set scorer_layers to 2 or more.")
         self.dropout = dropout
+        self.evidence = EvidenceEncoder(evidence_columns, dim) if evidence_columns else None
         self.hidden = nn.ModuleList(linear(dim, dim) for _ in range(layers - 1))
         self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(layers - 1))
         self.last = linear(dim, 1)
 
-    def forward(self, u: Tensor, v: Tensor, pairs: Tensor) -> Tensor:
-        """Returns logits [P] of pairs [2, P] of rows of u [R, r] and v [C, r]."""
+    def forward(self, u: Tensor, v: Tensor, pairs: Tensor, evidence: Tensor | None = None) -> Tensor:
+        """Returns logits [P] of pairs [2, P] of rows of u [R, r] and v [C, r], with evidence [P, columns]."""
         z = pair_product(u, v, pairs)
-        for weights, norm in zip(self.hidden, self.norms, strict=True):
-            z = F.relu(norm(weights(z)), inplace=True)
+        for layer, (weights, norm) in enumerate(zip(self.hidden, self.norms, strict=True)):
+            z = weights(z)
+            if self.evidence is not None and layer == 0:
+                z = z + self.evidence(evidence)
+            z = F.relu(norm(z), inplace=True)
             if self.dropout:
                 z = F.dropout(z, self.dropout, self.training)
         out: Tensor = self.last(z).squeeze(-1)
         return out
 
     @torch.no_grad()
-    def score_rows(self, u: Tensor, v: Tensor) -> Tensor:
+    def score_rows(self, u: Tensor, v: Tensor, evidence: Tensor | None = None) -> Tensor:
         """Returns logits [B, T] of every head u [B, r] against every tail v [T, r] (evaluation mode).
+
+        `evidence` [B, T, columns] is that of the pairs, where the scorer reads any.
 
         W·(u ⊙ v) = (W·diag(u))·v, so the first layer is one matrix product for several heads at once and u ⊙ v is
         never formed; the batch norms' affine maps are folded into the weights.
@@ -48,7 +61,8 @@ class HadamardScorer(nn.Module):
             first = self._first_layer(layers, u[top : top + heads])
             for left in range(0, v.shape[0], tails):
                 block = v[left : left + tails]
-                out[top : top + heads, left : left + tails] = self._tile(first, layers[1:], block)
+                more = None if evidence is None else self._evidence(evidence[top : top + heads, left : left + tails])
+                out[top : top + heads, left : left + tails] = self._tile(first, layers[1:], block, more)
         return out
 
     def _first_layer(self, layers: list[tuple[Tensor, Tensor]], u: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -58,22 +72,40 @@ class HadamardScorer(nn.Module):
         matrix, bias = layers[0]
         return (matrix * u[:, None, :]).flatten(0, 1), bias.repeat(u.shape[0])[:, None]
 
-    def _tile(self, first: tuple[Tensor, Tensor | None], rest: list[tuple[Tensor, Tensor]], v: Tensor) -> Tensor:
+    def _tile(
+        self,
+        first: tuple[Tensor, Tensor | None],
+        rest: list[tuple[Tensor, Tensor]],
+        v: Tensor,
+        evidence: Tensor | None,
+    ) -> Tensor:
         """Returns logits [B, T] of the heads in `first` against the tails v [T, r]."""
         weights, bias = first
         if bias is None:
             return weights @ v.T + self.last.bias
-        z = torch.addmm(bias, weights, v.T).relu_().view(-1, self.last.in_features, v.shape[0])
+        z = torch.addmm(bias, weights, v.T).view(-1, self.last.in_features, v.shape[0])
+        z = (z if evidence is None else z.add_(evidence)).relu_()
         for matrix, shift in rest:
             z = (matrix @ z).add_(shift[:, None]).relu_()
         return (self.last.weight @ z).squeeze(1) + self.last.bias
+
+    def _evidence(self, evidence: Tensor) -> Tensor:
+        """Returns what evidence [B, T, columns] adds to the first layer with its batch norm folded in, [B, r, T]."""
+        assert self.evidence is not None
+        encoded: Tensor = self.evidence(evidence)
+        return (encoded * self._slope(0)).transpose(1, 2)
+
+    def _slope(self, layer: int) -> Tensor:
+        norm = self.norms[layer]
+        assert isinstance(norm, nn.BatchNorm1d)
+        assert norm.running_var is not None
+        return norm.weight * torch.rsqrt(norm.running_var + norm.eps)
 
     def _folded(self, layer: int) -> tuple[Tensor, Tensor]:
         """Returns weights and bias of a hidden layer with its batch norm's running statistics folded in."""
         norm, weights = self.norms[layer], self.hidden[layer]
         assert isinstance(norm, nn.BatchNorm1d)
         assert isinstance(weights, nn.Linear)
-        assert norm.running_var is not None
         assert norm.running_mean is not None
-        slope = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+        slope = self._slope(layer)
         return weights.weight * slope[:, None], (weights.bias - norm.running_mean) * slope + norm.bias

@@ -31,11 +31,15 @@ class Positives:
 
 
 class LinkBatches(ABC):
-    """Cuts the supervision (rows → columns) into batches of about `links_per_batch` links."""
+    """Cuts the supervision (rows → columns) into batches of about `links_per_batch` links.
 
-    def __init__(self, supervision: CSR, links_per_batch: int) -> None:
+    An epoch has `batches_per_epoch` batches at least, of fewer links each, so that few links are also learned from in
+    several steps.
+    """
+
+    def __init__(self, supervision: CSR, links_per_batch: int, batches_per_epoch: int = 1) -> None:
         self.supervision = supervision
-        self.links_per_batch = links_per_batch
+        self.links_per_batch = max(1, min(links_per_batch, supervision.col.numel() // batches_per_epoch))
 
     @abstractmethod
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -38,6 +39,11 @@ class NegativeSpace:
     def any_node(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.randint(self.known.num_rows, (count,), generator=generator, device=generator.device)
 
+    @cached_property
+    def known_back(self) -> CSR:
+        """The known links, column → row."""
+        return self.known.transpose()
+
     def any_row(self, count: int, positives: Positives, generator: torch.Generator) -> Tensor:
         """Draws rows that cost nothing extra: from the batch's own rows where it has a list of them."""
         if positives.candidates is None:
@@ -69,6 +75,33 @@ def random_tail(
     if space.rows_are_tails:  # the head is the column; its new tail is one of the rows encoded anyway
         return space.any_row(count, positives, generator), positives.col[positive]
     return positives.row[positive], space.any_node(count, generator)
+
+
+@NEGATIVES.register("popular")
+def popular_tail(
+    space: NegativeSpace, positives: Positives, positive: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Each positive keeps its row and gets the column of a random link, so that tails are as popular as true ones."""
+    links = space.known.col
+    pick = torch.randint(links.numel(), (positive.numel(),), generator=generator, device=links.device)
+    return positives.row[positive], links[pick]
+
+
+@NEGATIVES.register("near")
+def near_tail(
+    space: NegativeSpace, positives: Positives, positive: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Each positive keeps its row and gets a column of another row that shares one with it."""
+    row = positives.row[positive]
+    node = random_entry(space.known, row, generator)
+    node = random_entry(space.known_back, node, generator)
+    return row, random_entry(space.known, node, generator)
+
+
+def random_entry(rows: CSR, nodes: Tensor, generator: torch.Generator) -> Tensor:
+    """Returns a random column of each of the rows `nodes`, which have at least one."""
+    drawn = torch.rand(nodes.numel(), generator=generator, device=nodes.device, dtype=torch.float64)
+    return rows.col[rows.row_ptr[nodes] + (drawn * rows.degrees[nodes]).long()]
 
 
 def draw_negatives(

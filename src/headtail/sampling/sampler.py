@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from headtail.graph.evidence import PairEvidence
 from headtail.graph.message import MessageGraph
 from headtail.sampling.batches import LinkBatches, Positives
 from headtail.sampling.negatives import Negatives, NegativeSpace, draw_negatives
@@ -26,6 +27,8 @@ class Batch:
         positive, negative: int64 [2, P], [2, Q], (row, column) places.
         negative_of: int64 [Q], the positive each negative belongs to.
         neighbourhood: what the GNN needs to encode the rows (or all nodes); None without a GNN.
+        graph: the message graph that the batch was drawn from.
+        evidence: float32 [P + Q, columns], of the positives, then of the negatives.
     """
 
     nodes: Tensor
@@ -33,7 +36,9 @@ class Batch:
     positive: Tensor
     negative: Tensor
     negative_of: Tensor
-    neighbourhood: Neighbourhood | None
+    neighbourhood: Neighbourhood | None = None
+    graph: MessageGraph | None = None
+    evidence: Tensor | None = None
 
 
 def number_pairs(positives: Positives, negatives: Negatives, numbering: Numbering) -> Batch:
@@ -42,7 +47,7 @@ def number_pairs(positives: Positives, negatives: Negatives, numbering: Numberin
     nodes = numbering.extend(rows, torch.cat([positives.col, negatives.col]))
     positive = torch.stack([numbering.local(positives.row), numbering.local(positives.col)])
     negative = torch.stack([numbering.local(negatives.row), numbering.local(negatives.col)])
-    return Batch(nodes, rows.numel(), positive, negative, negatives.positive, None)
+    return Batch(nodes, rows.numel(), positive, negative, negatives.positive)
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class BatchSampler:
     neighbours: NeighbourSampler
     gnn_scope: GnnScope
     layers: int
+    evidence: PairEvidence | None = None
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -93,9 +99,15 @@ class BatchSampler:
         negatives = draw_negatives(
             self.negatives, self.negative_space, positives, self.negatives_per_positive, generator
         )
-        batch = number_pairs(positives, negatives, numbering)
+        evidence = None if self.evidence is None else self._evidence(self.evidence, positives, negatives)
+        batch = replace(number_pairs(positives, negatives, numbering), graph=self.graph, evidence=evidence)
         if self.gnn_scope == "none":
             return batch
         targets = batch.nodes[: batch.num_rows] if self.gnn_scope == "rows" else batch.nodes
         neighbourhood = self.neighbours.sample(self.graph, targets, self.layers, numbering, generator)
         return replace(batch, neighbourhood=neighbourhood)
+
+    def _evidence(self, evidence: PairEvidence, positives: Positives, negatives: Negatives) -> Tensor:
+        rows, columns = torch.cat([positives.row, negatives.row]), torch.cat([positives.col, negatives.col])
+        heads, tails = (columns, rows) if self.negative_space.rows_are_tails else (rows, columns)
+        return evidence(heads, tails)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from headtail.errors import RunError
 from headtail.files import read_tensors, write_tensors
+from headtail.training.averaging import WeightAverage
 from headtail.training.observer import Record
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
@@ -40,9 +41,17 @@ class CheckpointStore:
     def path(self) -> Path:
         return self.folder / CHECKPOINT_FILE
 
-    def save(self, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-        """Writes weights, optimiser state, history and best weights as one file."""
+    def save(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        progress: Progress,
+        average: WeightAverage | None = None,
+    ) -> None:
+        """Writes weights, their average, optimiser state, history and best weights as one file."""
         tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+        if average is not None:
+            tensors |= {f"average/{name}": tensor for name, tensor in average.state().items()}
         tensors |= {f"best/{name}": tensor for name, tensor in progress.best_weights.items()}
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"adam/{index}/{name}": tensor for name, tensor in state.items()}
@@ -56,8 +65,10 @@ class CheckpointStore:
         }
         write_tensors(self.path, tensors, facts)
 
-    def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
-        """Restores model and optimiser in place and returns the progress.
+    def load(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage | None = None
+    ) -> Progress:
+        """Restores model, average and optimiser in place and returns the progress.
 
         Raises:
             RunError: there is no checkpoint, or it is damaged, or belongs to another graph or configuration.
@@ -72,6 +83,8 @@ class CheckpointStore:
         try:
             device = next(model.parameters()).device
             model.load_state_dict(_part(tensors, "model/"))
+            if average is not None:
+                average.restore(_part(tensors, "average/"))
             state: dict[int, dict[str, Tensor]] = {}
             for name, tensor in _part(tensors, "adam/").items():
                 index, key = name.split("/")

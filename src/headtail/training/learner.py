@@ -7,6 +7,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -19,6 +20,7 @@ from headtail.errors import ConfigError, TrainingError
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.training.ahead import drawn_ahead
+from headtail.training.averaging import WeightAverage
 from headtail.training.checkpoint import CheckpointStore, Progress
 from headtail.training.counters import Counters
 from headtail.training.memory import keep_freed_memory
@@ -33,6 +35,11 @@ class TaskMethod(Method):
     device: torch.device
     # Epochs that a complete training has; 0 for methods that learn nothing.
     epochs: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about training before it takes time, one sentence each."""
+        return ()
 
     @property
     @abstractmethod
@@ -162,31 +169,25 @@ class Learner(TaskMethod, Generic[B]):
             keep_freed_memory()
         batches = self.batches()
         optimizer = torch.optim.Adam(self.model.parameters(), lr=t.learning_rate, weight_decay=t.weight_decay)
+        average = WeightAverage(self.model, t.averaging) if t.averaging else None
         progress = Progress()
         if resume and checkpoints is not None:
-            progress = checkpoints.load(self.model, optimizer)
+            progress = checkpoints.load(self.model, optimizer, average)
             observer.resumed(progress.history)
         observer.started(t.epochs, progress.epoch, self.task.metric)
         try:
             for epoch in range(progress.epoch + 1, t.epochs + 1):
                 set_learning_rate(optimizer, cosine(t.learning_rate, epoch, t.epochs))
-                record = self._train_epoch(epoch, batches, optimizer, observer)
-                if validate is not None and (epoch % t.evaluate_every == 0 or epoch == t.epochs):
-                    start = time.perf_counter()
-                    self.model.eval()
-                    metrics = validate(self.scorer(self.task.train_view))
-                    record |= {f"valid_{name}": value for name, value in metrics.items()}
-                    record["evaluation_seconds"] = time.perf_counter() - start
-                    value = next(iter(metrics.values()))
-                    if value > progress.best_value:
-                        progress.best_value, progress.best_epoch = value, epoch
-                        progress.best_weights = self.weights()
-                if progress.best_value == -math.inf:  # nothing was validated yet: the newest epoch is the best known
-                    progress.best_epoch, progress.best_weights = epoch, self.weights()
+                record = self._train_epoch(epoch, batches, optimizer, observer, average)
+                with nullcontext() if average is None else average.in_place():
+                    if validate is not None and (epoch % t.evaluate_every == 0 or epoch == t.epochs):
+                        record |= self._validate(epoch, validate, progress)
+                    if progress.best_value == -math.inf:  # nothing was validated yet: the newest is the best known
+                        progress.best_epoch, progress.best_weights = epoch, self.weights()
                 progress.epoch = epoch
                 progress.history.append(record)
                 if checkpoints is not None:
-                    checkpoints.save(self.model, optimizer, progress)
+                    checkpoints.save(self.model, optimizer, progress, average)
                 observer.epoch_done(record)
         except KeyboardInterrupt:
             pass
@@ -197,8 +198,25 @@ class Learner(TaskMethod, Generic[B]):
         self.model.eval()
         return progress
 
+    def _validate(self, epoch: int, validate: Validate, progress: Progress) -> Record:
+        """Judges the weights as they are, and keeps them if they are the best so far."""
+        start = time.perf_counter()
+        self.model.eval()
+        metrics = validate(self.scorer(self.task.train_view))
+        value = next(iter(metrics.values()))
+        if value > progress.best_value:
+            progress.best_value, progress.best_epoch = value, epoch
+            progress.best_weights = self.weights()
+        seconds = time.perf_counter() - start
+        return {f"valid_{name}": value for name, value in metrics.items()} | {"evaluation_seconds": seconds}
+
     def _train_epoch(
-        self, epoch: int, batches: EpochBatches[B], optimizer: torch.optim.Optimizer, observer: Observer
+        self,
+        epoch: int,
+        batches: EpochBatches[B],
+        optimizer: torch.optim.Optimizer,
+        observer: Observer,
+        average: WeightAverage | None,
     ) -> Record:
         """Learns every training link once and returns the epoch's record."""
         t = self.config.training
@@ -218,6 +236,8 @@ class Learner(TaskMethod, Generic[B]):
                 optimizer.zero_grad(set_to_none=True)
                 loss.value.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
+                if average is not None:
+                    average.update()
                 self.count(batch, counters)
                 links, total = links + loss.links, total + value * loss.links
                 observer.batch_done(epoch, number, len(batches), loss.links, value)

@@ -18,6 +18,12 @@ def squared_hinge(positive: Tensor, negative: Tensor, negative_of: Tensor) -> Te
     return _mean(F.relu(1 - (positive[negative_of] - negative)).square())
 
 
+@OBJECTIVES.register("logistic")
+def logistic(positive: Tensor, negative: Tensor, negative_of: Tensor) -> Tensor:
+    """Every negative below its positive, mean of log(1 + e^(negative − positive)): a smooth count of wrong orders."""
+    return _mean(F.softplus(negative - positive[negative_of]))
+
+
 @OBJECTIVES.register("cross_entropy")
 def cross_entropy(positive: Tensor, negative: Tensor, negative_of: Tensor) -> Tensor:
     """Binary cross-entropy, positives and negatives weighing the same in total (for MRR)."""

@@ -1,22 +1,39 @@
 """AML, symmetric and SMLP models as a method: batches by the samplers, pairs scored by the model."""
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from torch import Tensor
 
 from headtail.config import Config
 from headtail.contract import PairScorer
+from headtail.graph.csr import CSR
+from headtail.graph.evidence import PairEvidence, choose_evidence, evidence_width
 from headtail.graph.message import MessageGraph
+from headtail.graph.supervision import Supervision, supervise
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.models import MODELS, LinkModel, ModelShape
-from headtail.sampling.batches import BATCHES
-from headtail.sampling.negatives import NegativeSpace
+from headtail.sampling.batches import BATCHES, Positives
+from headtail.sampling.negatives import NegativeSpace, draw_negatives
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.sampler import Batch, BatchSampler
 from headtail.training.counters import Counters
-from headtail.training.learner import Learner, Loss, resolve_auto
+from headtail.training.learner import EpochBatches, Learner, Loss, resolve_auto
+from headtail.training.masking import MaskedBatches
+
+# Training links whose evidence, with that of as many negatives, says what its columns usually are.
+SAMPLED_LINKS = 2**14
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a model sees of a view: the message graph, and evidence about pairs if it reads any."""
+
+    graph: MessageGraph
+    evidence: PairEvidence | None
 
 
 class GnnMethod(Learner[Batch]):
@@ -29,6 +46,7 @@ class GnnMethod(Learner[Batch]):
         """Makes an untrained model for a task; one seed fixes its weights."""
         config = resolve_auto(config, task.metric)
         m = config.model
+        kinds = choose_evidence(m.evidence, task.train_view)
         shape = ModelShape(
             in_dim=task.features.shape[1],
             dim=m.hidden,
@@ -42,6 +60,7 @@ class GnnMethod(Learner[Batch]):
             residual=m.residual,
             homophily=m.homophily,
             pre_encoding=m.pre_encoding,
+            evidence_columns=evidence_width(kinds, task.graph.directed),
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.training.seed)
@@ -51,50 +70,104 @@ class GnnMethod(Learner[Batch]):
     @property
     def summary(self) -> str:
         m = self.config.model
-        return f"encoder {m.encoder}, {m.layers} layers of {m.hidden}"
+        evidence = "" if m.evidence == "none" else f", evidence {m.evidence.replace(',', ', ')}"
+        return f"encoder {m.encoder}, {m.layers} layers of {m.hidden}{evidence}"
 
-    def message_graph(self, view: GraphView) -> MessageGraph:
-        """Builds the message graph of a view on the method's device; that of the training links is kept."""
-        if view is self.task.train_view:
-            return self._training_graph
-        return self._build(view)
+    @property
+    def notes(self) -> tuple[str, ...]:
+        note = self.supervision.note
+        return () if note is None else (note,)
 
     @cached_property
-    def _training_graph(self) -> MessageGraph:
-        return self._build(self.task.train_view)
+    def supervision(self) -> Supervision:
+        """The links to learn from, and what they are predicted from."""
+        return supervise(self.task.train_view, self.config.training.supervision)
 
-    def _build(self, view: GraphView) -> MessageGraph:
+    # ---- what the model sees ----
+
+    def surroundings(self, view: GraphView) -> Surroundings:
+        """Builds what is seen of a view, on the method's device; what training sees is kept."""
+        if view is self.supervision.view:
+            return self._training
+        return self._validation if view is self.task.train_view else self._look(view)
+
+    @cached_property
+    def _training(self) -> Surroundings:
+        return self._look(self.supervision.view)
+
+    @cached_property
+    def _validation(self) -> Surroundings:
+        return self._look(self.task.train_view)
+
+    def _look(self, view: GraphView) -> Surroundings:
+        features = self.task.features.to(self.device)
+        kinds = choose_evidence(self.config.model.evidence, self.task.train_view)
+        return Surroundings(self._message_graph(view), PairEvidence(kinds, view, features) if kinds else None)
+
+    def _message_graph(self, view: GraphView) -> MessageGraph:
         features = self.task.features.to(self.device)
         return MessageGraph.build(view, features, self.config.graph.normalisation, self.config.model.layers)
 
     def scorer(self, view: GraphView) -> PairScorer:
         """Encodes all nodes with full neighbourhoods, in evaluation mode."""
         self.model.eval()
-        rows, columns = self.model.represent_all(self.message_graph(view))
+        seen = self.surroundings(view)
+        rows, columns = self.model.represent_all(seen.graph)
         heads, tails = (columns, rows) if self.config.model.reverse else (rows, columns)
-        return EmbeddingScorer(heads, tails, self.model.scorer, self.task.graph.directed)
+        return EmbeddingScorer(heads, tails, self.model.scorer, self.task.graph.directed, seen.evidence)
 
-    def batches(self) -> BatchSampler:
-        """Composes the batch sampler; in AML-R the rows are tail nodes."""
+    # ---- what it learns from ----
+
+    def batches(self) -> EpochBatches[Batch]:
+        """Composes the source of batches, and shows the scorer what evidence usually looks like."""
+        self._standardise()
+        masked, view = self.config.training.masked, self.supervision.view
+        if not masked or self.supervision.links is not view.links:  # links that are not in the view need no hiding
+            return self._sampler(self.supervision.links, self._training.graph)
+        return MaskedBatches(view, masked, lambda links, shown: self._sampler(links, self._message_graph(shown)))
+
+    def _sampler(self, links: Tensor, graph: MessageGraph) -> BatchSampler:
         s = self.config.sampling
-        view = self.task.train_view
-        reverse = self.config.model.reverse
-        supervision = (view.in_rows if reverse else view.out_rows).to(self.device)
         output, inner = (None if count == "all" else count for count in (s.fanout_output, s.fanout_inner))
-        fanout = Fanout(output, inner, s.blocked)
         return BatchSampler(
-            graph=self._training_graph,
-            batches=BATCHES[s.batches](supervision, s.links_per_batch),
+            graph=graph,
+            batches=BATCHES[s.batches](self._rows(links), s.links_per_batch, s.batches_per_epoch),
             negatives=s.negatives,
             negatives_per_positive=s.negatives_per_positive,
-            negative_space=NegativeSpace(supervision, rows_are_tails=reverse),
-            neighbours=NEIGHBOURS[s.neighbours](fanout),
+            negative_space=self._negative_space,
+            neighbours=NEIGHBOURS[s.neighbours](Fanout(output, inner, s.blocked)),
             gnn_scope=self.model.gnn_scope,
             layers=self.config.model.layers,
+            evidence=self._training.evidence,
         )
 
+    @cached_property
+    def _negative_space(self) -> NegativeSpace:
+        known = self._rows(self.task.train_view.links)
+        return NegativeSpace(known, rows_are_tails=self.config.model.reverse)
+
+    def _rows(self, links: Tensor) -> CSR:
+        """Returns links as rows of what the GNN encodes: heads, or tails in AML-R."""
+        view = GraphView(self.task.graph.num_nodes, self.task.graph.directed, links)
+        return (view.in_rows if self.config.model.reverse else view.out_rows).to(self.device)
+
+    def _standardise(self) -> None:
+        """Fits the evidence encoder's scale to a sample of training links and as many negatives."""
+        evidence, encoder = self._training.evidence, self.model.scorer.evidence
+        if evidence is None or encoder is None:
+            return
+        generator = torch.Generator(device=self.device).manual_seed(self.config.training.seed)
+        rows = self._rows(self.supervision.links)
+        pick = torch.randint(rows.col.numel(), (SAMPLED_LINKS,), generator=generator, device=self.device)
+        links = Positives(rows.row[pick], rows.col[pick], None)
+        negatives = draw_negatives(self.config.sampling.negatives, self._negative_space, links, 1, generator)
+        row, col = torch.cat([links.row, negatives.row]), torch.cat([links.col, negatives.col])
+        heads, tails = (col, row) if self.config.model.reverse else (row, col)
+        encoder.standardise(evidence(heads, tails))
+
     def loss(self, batch: Batch) -> Loss:
-        positive, negative = self.model(self._training_graph, batch)
+        assert batch.graph is not None
+        positive, negative = self.model(batch.graph, batch)
         return self.link_loss(positive, negative, batch.negative_of)
 
     def count(self, batch: Batch, counters: Counters) -> None:

@@ -1,0 +1,54 @@
+"""How new links are, where they are dated, and what remains of that without the one link that is asked about."""
+
+import torch
+from torch import Tensor
+
+from headtail.graph.csr import CSR
+from headtail.graph.pairs import sum_by_owner
+from headtail.graph.view import GraphView, both_ways
+
+# Age at which a link counts 1/e, as a share of all links that are newer.
+FADING = 0.15
+
+
+class Freshness:
+    """How new the entries of rows are, from links [2, E] and their ages [E]: 1 for the newest, fading to 0."""
+
+    def __init__(self, rows: CSR, links: Tensor, ages: Tensor) -> None:
+        self.rows = rows
+        place = rows.find(*links)[0]
+        age = torch.ones(rows.col.numel(), device=rows.device).scatter_reduce_(0, place, ages, reduce="amin")
+        self.of_entry = (-age / FADING).exp()
+        self.total = sum_by_owner(rows.row, self.of_entry[:, None], rows.num_rows).squeeze(1)
+        self.most = self._most(self.of_entry)
+        is_most = self.of_entry == self.most[rows.row]
+        tied = torch.bincount(rows.row[is_most], minlength=rows.num_rows) > 1
+        self.second = torch.where(tied, self.most, self._most(self.of_entry.masked_fill(is_most, 0.0)))
+
+    def without(self, nodes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns log sums and maxima [P] over the rows of `nodes`, each without its entry for `others`, if any."""
+        entry, found = self.rows.find(nodes, others)
+        own = torch.where(found, self.of_entry[entry], 0.0) if self.of_entry.numel() else self.total[nodes]
+        total = (self.total[nodes] - own).clamp(min=0).log1p()
+        is_most = found & (own == self.most[nodes])
+        return total, torch.where(is_most, self.second[nodes], self.most[nodes])
+
+    def _most(self, values: Tensor) -> Tensor:
+        return torch.zeros(self.rows.num_rows, device=values.device).scatter_reduce_(
+            0, self.rows.row, values, reduce="amax"
+        )
+
+
+def link_ages(view: GraphView) -> Tensor:
+    """Returns float32 [E], for every link of a dated view the share of links that are newer."""
+    assert view.times is not None
+    order = view.times.sort().values
+    newer = order.numel() - torch.searchsorted(order, view.times, right=True)
+    return newer.float() / max(1, order.numel())
+
+
+def both_ends(view: GraphView, ages: Tensor, flipped: bool = False) -> tuple[Tensor, Tensor]:
+    """Returns links as they stand in `out_rows` (or `in_rows`), and their ages."""
+    if not view.directed:
+        return both_ways(view.links), ages.repeat(2)
+    return (view.links.flip(0) if flipped else view.links), ages

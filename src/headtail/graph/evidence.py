@@ -1,0 +1,132 @@
+"""Evidence: what the links around a pair say about it, as a few numbers that the scorer reads beside U ⊙ V.
+
+A scorer that sees only U_i ⊙ V_j cannot count common neighbours. All evidence here costs a look at the shorter row of
+a pair and no encoding, so a link stays cheap: O(N·C + |E|·M).
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from headtail.errors import ConfigError
+from headtail.graph.evidence_kinds import EVIDENCE, Paths
+from headtail.graph.pairs import Pairs
+from headtail.graph.view import GraphView
+
+# Pairs are looked at in blocks of about this many row entries.
+BLOCK_ENTRIES = {"cpu": 2**20, "cuda": 2**24}
+# Pairs whose evidence is kept, in case that they are asked about again.
+MOST_REMEMBERED = 2**22
+
+
+class PairEvidence:
+    """Several kinds of evidence side by side.
+
+    Args:
+        kinds: names of the kinds, in the order of their columns.
+        view: the links to look at.
+        features: float32 [N, d]; evidence lives on their device.
+    """
+
+    def __init__(self, kinds: Sequence[str], view: GraphView, features: Tensor) -> None:
+        self.view = view.to(features.device)
+        self.parts = [EVIDENCE[kind](self.view, features) for kind in kinds]
+        self.width = evidence_width(kinds, view.directed)
+        self._known: dict[tuple[int, ...], tuple[Tensor, Tensor, Tensor]] = {}
+        self._remembered = 0
+
+    @torch.no_grad()
+    def __call__(self, heads: Tensor, tails: Tensor, near: Tensor | None = None) -> Tensor:
+        """Returns float32 [P, width] for the pairs (heads[p], tails[p]).
+
+        Where it is known, `near` bool [P] tells which pairs have common neighbours or short paths; the rest is
+        spared the search.
+        """
+        out = torch.empty(heads.numel(), self.width, device=heads.device)
+        for first, last in self._cuts(heads, tails):
+            close = None if near is None else near[first:last]
+            pairs = Pairs(self.view, heads[first:last], tails[first:last], close)
+            columns = [column for part in self.parts for column in part.columns(pairs)]
+            out[first:last] = torch.stack(columns, dim=1)
+        return out
+
+    @torch.no_grad()
+    def rows(self, heads: Tensor, first: int, last: int, one_way: bool) -> tuple[Tensor, Tensor | None]:
+        """Returns float32 [B, last − first, width], every head against the tails first … last − 1.
+
+        Unless `one_way`, also those of the same pairs with their ends exchanged.
+        """
+        tails = torch.arange(first, last, device=heads.device)
+        near = self._near(heads)[:, first:last].reshape(-1)
+        head, tail = heads.repeat_interleave(tails.numel()), tails.repeat(heads.numel())
+        shape = heads.numel(), tails.numel(), self.width
+        return self(head, tail, near).view(shape), None if one_way else self(tail, head, near).view(shape)
+
+    def _near(self, heads: Tensor) -> Tensor:
+        """Returns bool [B, N], the nodes that two steps between neighbours, or a short path, reach from each head."""
+        near = torch.zeros(heads.numel(), self.view.num_nodes, dtype=torch.bool, device=heads.device)
+        neighbours = self.view.neighbours
+        steps = [(neighbours, neighbours)]
+        for part in self.parts:
+            if isinstance(part, Paths):
+                steps.append((part.paths.shared, self.view.out_rows))
+                if not self.view.directed:  # a path that is walked back leaves out other hubs
+                    steps.append((neighbours, part.paths.shared))
+        for place, head in enumerate(heads):
+            for one, two in steps:
+                _, middle = one.entries_of(head[None])
+                _, end = two.entries_of(one.col[middle])
+                near[place, two.col[end]] = True
+        return near
+
+    def remembered(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """Like calling it, but pairs that are asked about again, as in every validation, are looked up once."""
+        if heads.numel() == 0:
+            return self(heads, tails)
+        key = (heads.numel(), *(int(node) for node in (heads[0], tails[0], heads[-1], tails[-1])))
+        known = self._known.get(key)
+        if known is not None and torch.equal(known[0], heads) and torch.equal(known[1], tails):
+            return known[2]
+        found = self(heads, tails)
+        if self._remembered + heads.numel() <= MOST_REMEMBERED:
+            self._remembered += heads.numel()
+            self._known[key] = (heads, tails, found)
+        return found
+
+    def _cuts(self, heads: Tensor, tails: Tensor) -> list[tuple[int, int]]:
+        """Cuts the pairs into blocks of bounded work."""
+        degree = self.view.neighbours.degrees
+        work = torch.minimum(degree[heads], degree[tails]) + self.view.in_rows.degrees[tails] + 64
+        ends = work.clamp(max=1024).cumsum(0)
+        if ends.numel() == 0:
+            return []
+        block = BLOCK_ENTRIES[heads.device.type]
+        steps = torch.arange(1, int(ends[-1]) // block + 1, device=heads.device) * block
+        inner = torch.searchsorted(ends, steps).tolist()
+        edges = sorted({0, *inner, heads.numel()})
+        return list(pairwise(edges))
+
+
+def choose_evidence(setting: str, view: GraphView) -> tuple[str, ...]:
+    """Returns the kinds that a setting such as "degrees,common,ages" names and the view allows; "none" is none.
+
+    Ages are left out where links are not dated, or all of one date.
+
+    Raises:
+        ConfigError: a name is unknown, with the nearest right one.
+    """
+    names = [name.strip() for name in setting.split(",")]
+    if names == ["none"]:
+        return ()
+    if len(set(names)) < len(names):
+        raise ConfigError(f"evidence {setting!r} names a kind twice.")
+    for name in names:
+        EVIDENCE[name]
+    return tuple(name for name in names if name != "ages" or view.times is not None)
+
+
+def evidence_width(kinds: Sequence[str], directed: bool) -> int:
+    """Returns how many columns these kinds have."""
+    return sum(EVIDENCE[kind].width[0 if directed else 1] for kind in kinds)

@@ -1,0 +1,155 @@
+"""The kinds of evidence about a pair: what its surroundings say, as columns that the scorer reads beside U ⊙ V.
+
+A link that is present in the view is never evidence for itself: its own contribution is left out, so that training
+pairs look like pairs of the test.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headtail.graph.ages import Freshness, both_ends, link_ages
+from headtail.graph.pairs import Pairs
+from headtail.graph.paths import ShortPaths
+from headtail.graph.view import GraphView, both_ways
+from headtail.registry import Registry
+
+
+class Evidence(ABC):
+    """One kind of evidence, prepared for a view with features [N, d]."""
+
+    # Columns in directed and in undirected graphs.
+    width: tuple[int, int]
+
+    def __init__(self, view: GraphView, features: Tensor) -> None:
+        self.view = view
+
+    @abstractmethod
+    def columns(self, pairs: Pairs) -> list[Tensor]:
+        """Returns float32 [P] columns of about unit scale, logarithms for counts."""
+
+
+EVIDENCE: Registry[type[Evidence]] = Registry("evidence")
+
+
+@EVIDENCE.register("degrees")
+class Degrees(Evidence):
+    """Degrees of both ends, in each direction; and whether the reverse link exists."""
+
+    width = (5, 2)
+
+    def __init__(self, view: GraphView, features: Tensor) -> None:
+        super().__init__(view, features)
+        self.out_degree, self.in_degree = view.out_rows.degrees.float(), view.in_rows.degrees.float()
+
+    def columns(self, pairs: Pairs) -> list[Tensor]:
+        heads, tails, own = pairs.heads, pairs.tails, pairs.linked
+        out_of_head, into_tail = self.out_degree[heads] - own, self.in_degree[tails] - own
+        if not self.view.directed:
+            return [out_of_head.log1p(), into_tail.log1p()]
+        reverse = self.view.out_rows.contains(tails, heads).float()
+        others = [self.in_degree[heads].log1p(), self.out_degree[tails].log1p()]
+        return [out_of_head.log1p(), into_tail.log1p(), *others, reverse]
+
+
+@EVIDENCE.register("common")
+class CommonNeighbours(Evidence):
+    """Common neighbours: their number, Adamic–Adar and resource allocation; in directed graphs by orientation too."""
+
+    width = (11, 3)
+
+    def __init__(self, view: GraphView, features: Tensor) -> None:
+        super().__init__(view, features)
+        degree = view.neighbours.degrees.float()
+        self.rarity = torch.stack([torch.ones_like(degree), 3 / degree.clamp(min=2).log(), 100 / degree.clamp(min=1)])
+        if view.directed:
+            rows = view.neighbours
+            self.is_out = view.out_rows.contains(rows.row, rows.col).float()
+            self.is_in = view.in_rows.contains(rows.row, rows.col).float()
+            # What one of its links weighs to a neighbour that sends many, or receives many.
+            self.per_sent = 100 / view.out_rows.degrees.clamp(min=1).float()
+            self.per_received = 100 / view.in_rows.degrees.clamp(min=1).float()
+
+    def columns(self, pairs: Pairs) -> list[Tensor]:
+        common = pairs.common
+        values = list(self.rarity[:, common.node])
+        if self.view.directed:
+            head_out, head_in = self.is_out[common.head_entry], self.is_in[common.head_entry]
+            tail_out, tail_in = self.is_out[common.tail_entry], self.is_in[common.tail_entry]
+            sent, received = self.per_sent[common.node], self.per_received[common.node]
+            # i → z ← j, i → z → j, i ← z ← j, i ← z → j
+            for oriented, weight in (
+                (head_out * tail_out, received),
+                (head_out * tail_in, sent),
+                (head_in * tail_out, received),
+                (head_in * tail_in, sent),
+            ):
+                values += [oriented, oriented * weight]
+        return list(pairs.sum_over_common(torch.stack(values, dim=1)).log1p().T)
+
+
+@EVIDENCE.register("paths")
+class Paths(Evidence):
+    """Paths of three links: tails of heads that share tails with this head, without detours through hubs."""
+
+    width = (2, 2)
+
+    def __init__(self, view: GraphView, features: Tensor) -> None:
+        super().__init__(view, features)
+        self.paths = ShortPaths.build(view)
+        self.in_degree = view.in_rows.degrees.float()
+
+    def columns(self, pairs: Pairs) -> list[Tensor]:
+        sums = 100 * self.paths.weigh(pairs)
+        return [sums.log1p(), (sums / self.in_degree[pairs.tails].clamp(min=1)).log1p()]
+
+
+@EVIDENCE.register("similarity")
+class Similarity(Evidence):
+    """Cosines of features: tail and head, tail and the head's other tails, head and the tail's other heads."""
+
+    width = (3, 3)
+
+    def __init__(self, view: GraphView, features: Tensor) -> None:
+        super().__init__(view, features)
+        self.unit = F.normalize(features - features.mean(dim=0), dim=1)
+        self.tails_of, self.heads_of = view.out_rows.matmul(self.unit), view.in_rows.matmul(self.unit)
+        self.out_degree, self.in_degree = view.out_rows.degrees.float(), view.in_rows.degrees.float()
+
+    def columns(self, pairs: Pairs) -> list[Tensor]:
+        heads, tails, own = pairs.heads, pairs.tails, pairs.linked
+        head, tail = self.unit[heads], self.unit[tails]
+        # The tail itself is among the head's tails where the link exists; its cosine with itself is taken out.
+        to_tails = (self.tails_of[heads] * tail).sum(dim=1) - own * tail.square().sum(dim=1)
+        to_heads = (self.heads_of[tails] * head).sum(dim=1) - own * head.square().sum(dim=1)
+        return [
+            (head * tail).sum(dim=1),
+            to_tails / (self.out_degree[heads] - own).clamp(min=1),
+            to_heads / (self.in_degree[tails] - own).clamp(min=1),
+        ]
+
+
+@EVIDENCE.register("ages")
+class Ages(Evidence):
+    """Where links are dated: how new the links to common neighbours are, and how active both ends were of late."""
+
+    width = (6, 6)
+
+    def __init__(self, view: GraphView, features: Tensor) -> None:
+        super().__init__(view, features)
+        age = link_ages(view)
+        self.sent = Freshness(view.out_rows, *both_ends(view, age))
+        self.received = Freshness(view.in_rows, *both_ends(view, age, flipped=True)) if view.directed else self.sent
+        rows = view.neighbours
+        self.known = Freshness(rows, both_ways(view.links), age.repeat(2))
+        self.rarity = 100 / rows.degrees.clamp(min=1).float()
+
+    def columns(self, pairs: Pairs) -> list[Tensor]:
+        common = pairs.common
+        fresh = self.known.of_entry[common.head_entry] * self.known.of_entry[common.tail_entry]
+        values = torch.stack([10 * fresh, fresh * self.rarity[common.node]], dim=1)
+        of_head = self.sent.without(pairs.heads, pairs.tails)
+        of_tail = self.received.without(pairs.tails, pairs.heads)
+        return [*pairs.sum_over_common(values).log1p().T, *of_head, *of_tail]
