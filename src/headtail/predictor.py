@@ -100,9 +100,12 @@ class LinkPredictor:
         check_folder(folder, resume, overwrite)
         task = make_task(graph, self.config)
         Metric.parse(task.metric)
+        tell = say or (lambda _sentence: None)
+        tell(f"{graph.cleaning}.")
+        tell(f"{task.leaks}.")
         method = make_method(task, self.config)
-        for sentence in (graph.cleaning, task.leaks, *method.notes) if say is not None else ():
-            say(f"{sentence}.")
+        for note in method.notes:
+            tell(f"{note}.")
         checkpoints = None
         if folder is not None:
             checkpoints = CheckpointStore(folder, fingerprint(task), portable_settings(self.config))
