@@ -19,11 +19,12 @@ from typer.main import get_command
 from headtail import methods
 from headtail.cli.app import app
 from headtail.cli.options import source_flags
-from headtail.config import METHOD_DEFAULTS, PRESETS, SECTIONS
+from headtail.config import SECTIONS
 from headtail.datasets.catalog import DATASETS
 from headtail.graph.split import SPLITS
 from headtail.graph.structure import STRUCTURES
 from headtail.nn.convolutions import ENCODERS
+from headtail.presets import METHOD_DEFAULTS, PRESETS
 from headtail.registry import Registry
 from headtail.sampling.batches import BATCHES
 from headtail.sampling.negatives import NEGATIVES

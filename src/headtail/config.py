@@ -1,4 +1,4 @@
-"""One typed, documented configuration tree, and its presets.
+"""One typed, documented configuration tree.
 
 The names of settings are unique over the whole tree, so a setting is written the same way everywhere:
 `epochs: 25` inside `training:` in YAML, `--epochs 25` on the command line, `epochs=25` in Python.
@@ -12,8 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from headtail.errors import ConfigError, did_you_mean
-
-Value = bool | int | float | str
+from headtail.presets import DEFAULT_PRESET, METHOD_DEFAULTS, PRESETS
 
 
 class Section(BaseModel):
@@ -64,9 +63,10 @@ class GraphConfig(Section):
     normalisation: Literal["row", "column", "symmetric"] = Field("row", description="of the message graph")
     structure: int | Literal["auto"] = Field(
         "auto",
-        description="columns of structural features made from the training links; auto: 128 if there are no others",
+        description="columns of structural features made from the training links; auto: `featureless` if there are "
+        "no others",
     )
-
+    featureless: int = Field(128, ge=1, description="columns of structural features for graphs without features")
     structure_from: str = Field("svd", description="what makes structural features: svd or mf (matrix factorisation)")
 
     @field_validator("structure")
@@ -209,44 +209,6 @@ SECTIONS: dict[str, type[Section]] = {
 }
 # setting → its section; unique names are what lets flags and keyword arguments be flat
 SECTION_OF: dict[str, str] = {setting: section for section, kind in SECTIONS.items() for setting in kind.model_fields}
-
-PRESETS: dict[str, dict[str, Value]] = {
-    # What the paper publishes for ogbl-citation2 (docs/method.md, 5).
-    "paper": {},
-    # The most accurate over all kinds of graphs measured (docs/strong.md).
-    "strong": {
-        "layers": 2,
-        "evidence": "degrees,common,paths,similarity,ages",
-        "negatives_per_positive": 2,
-        "batches_per_epoch": 8,
-        "supervision": "newest",
-        "objective": "logistic",
-        "averaging": 0.98,
-        "epochs": 20,
-        "learning_rate": 0.003,
-    },
-    # Good accuracy in minutes on two CPU cores.
-    "fast": {
-        "hidden": 64,
-        "layers": 2,
-        "scorer_layers": 2,
-        "structure": 128,
-        "links_per_batch": 4096,
-        "epochs": 10,
-        "learning_rate": 0.01,
-        "negatives_per_positive": 2,
-    },
-}
-DEFAULT_PRESET = "strong"
-
-# What a method needs in place of the preset's settings: a subgraph per pair allows neither wide layers nor
-# batches of 65,536, and a factorisation is one table of 128 columns (docs/method.md, 8).
-METHOD_DEFAULTS: dict[str, dict[str, Value]] = {
-    "mf": {"hidden": 128, "layers": 3, "scorer_layers": 1, "batches": "edges", "learning_rate": 0.01},
-    "node2vec": {"hidden": 128, "layers": 1, "scorer_layers": 2, "learning_rate": 0.01},
-    "seal": {"hidden": 32, "layers": 3, "dropout": 0.5, "links_per_batch": 256, "learning_rate": 0.001},
-    "degnn": {"hidden": 32, "links_per_batch": 256, "learning_rate": 0.001},
-}
 
 
 def make_config(

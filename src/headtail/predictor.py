@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from headtail.card import model_card
-from headtail.config import DEFAULT_PRESET, Config, load_config, make_config
+from headtail.config import Config, load_config, make_config
 from headtail.contract import PairScorer
 from headtail.errors import ConfigError, DataError, HeadtailError, RunError, did_you_mean
 from headtail.evaluation.calibration import Calibration, calibrate, check_prior
@@ -24,6 +24,7 @@ from headtail.graph.names import Name
 from headtail.graph.store import fingerprint, load_task
 from headtail.graph.task import LinkTask, make_task
 from headtail.methods import check_names, make_method
+from headtail.presets import DEFAULT_PRESET
 from headtail.runs import CARD_FILE, CONFIG_FILE, Journal, check_folder, new_run, read_history, write_history
 from headtail.serving.tables import named_rows
 from headtail.serving.topk import top_k

@@ -7,7 +7,8 @@ import yaml
 from cli_case import SMALL, Cli
 from rich.cells import cell_len
 
-from headtail.config import PRESETS, SECTION_OF, SECTIONS
+from headtail.config import SECTION_OF, SECTIONS
+from headtail.presets import PRESETS
 
 
 def settings_of(run: Path) -> dict[str, object]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from headtail import LinkPredictor
-from headtail.config import PRESETS
 from headtail.experiments import demo
 from headtail.graph.graph import Graph
+from headtail.presets import PRESETS
 from random_graphs import as_pairs
 from tiny_runs import SMALL, predictor, small_graph
 

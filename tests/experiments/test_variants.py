@@ -5,13 +5,14 @@ from grid_case import plan_of, quiet, tiny_source
 
 from headtail import methods
 from headtail.baselines.heuristics import HEURISTICS
-from headtail.config import METHOD_DEFAULTS, PRESETS, SECTION_OF
+from headtail.config import SECTION_OF
 from headtail.errors import ConfigError
 from headtail.experiments.grid import run_grid
 from headtail.experiments.one_run import run_config
 from headtail.experiments.paper import SPECS
 from headtail.experiments.published import _FIGURES
 from headtail.experiments.variants import VARIANTS, settings_of, variant_named
+from headtail.presets import METHOD_DEFAULTS, PRESETS
 
 EVERY = sorted({*VARIANTS, *methods.summaries()})
 # METHOD 7: what the name of a variant promises.

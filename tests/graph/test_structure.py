@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headtail.config import make_config
-from headtail.graph.structure import DEFAULT_DIM, STRUCTURES, structural_features
+from headtail.graph.structure import STRUCTURES, structural_features
 from headtail.graph.task import make_features, make_task
 from headtail.graph.view import GraphView
 from random_graphs import graph_of, random_links, random_view
@@ -80,8 +80,8 @@ def test_structure_stands_beside_the_features_of_the_data() -> None:
     bare = graph_of(links, 300)
     own = torch.randn(300, 3)
     rich = replace(bare, features=own)
-    assert make_features(bare, view, make_config("paper")).shape == (300, DEFAULT_DIM)
-    assert make_features(bare, view, make_config("paper", settings={"structure": 0})).shape == (300, DEFAULT_DIM)
+    assert make_features(bare, view, make_config("paper")).shape == (300, 128)
+    assert make_features(bare, view, make_config("paper", settings={"structure": 0})).shape == (300, 128)
     assert torch.equal(make_features(rich, view, make_config("paper")), own)
     assert torch.equal(make_features(rich, view, make_config("paper", settings={"structure": 0})), own)
     beside = make_features(rich, view, make_config("paper", settings={"structure": 6}))

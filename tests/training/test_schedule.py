@@ -7,7 +7,8 @@ import torch
 
 from headtail.config import Config, make_config
 from headtail.errors import ConfigError
-from headtail.training.learner import cosine, epoch_seed, resolve_auto, resolve_device
+from headtail.training.learner import resolve_auto, resolve_device
+from headtail.training.schedule import cosine, epoch_seed
 from tiny_runs import small_graph, trained
 
 

@@ -8,7 +8,7 @@ import typer
 from headtail.cli.options import Data, Json, Options
 from headtail.cli.output import print_json, print_table, say
 from headtail.cli.train import INTERRUPTED
-from headtail.config import DEFAULT_PRESET
+from headtail.presets import DEFAULT_PRESET
 
 DEFAULT_METHODS = "aml,sage,cn,aa,ra,item2hop"
 

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 import typer
 
-from headtail.config import PRESETS, SECTION_OF, SECTIONS
+from headtail.config import SECTION_OF, SECTIONS
+from headtail.presets import PRESETS
 
 Options: TypeAlias = dict[str, Any]
 Flags: TypeAlias = Mapping[str, inspect.Parameter]

@@ -11,7 +11,7 @@ import typer
 
 from headtail.cli.options import Data, Json, Options
 from headtail.cli.output import print_json, print_result, say
-from headtail.config import DEFAULT_PRESET
+from headtail.presets import DEFAULT_PRESET
 
 INTERRUPTED = 130
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from headtail import methods
-from headtail.config import METHOD_DEFAULTS, Value
 from headtail.errors import ConfigError, did_you_mean
+from headtail.presets import METHOD_DEFAULTS, Value
 
 Settings = dict[str, Value]
 ABLATIONS = {"kt": "knowledge_transfer", "delta": "residual", "ho": "homophily", "pe": "pre_encoding"}

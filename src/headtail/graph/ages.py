@@ -12,12 +12,16 @@ FADING = 0.15
 
 
 class Freshness:
-    """How new the entries of rows are, from links [2, E] and their ages [E]: 1 for the newest, fading to 0."""
+    """How new the entries of a dated view's neighbour rows are: 1 for the newest, fading to 0.
 
-    def __init__(self, rows: CSR, links: Tensor, ages: Tensor) -> None:
+    Of two links between the same nodes, one each way, the newer counts.
+    """
+
+    def __init__(self, rows: CSR, view: GraphView) -> None:
         self.rows = rows
-        place = rows.find(*links)[0]
-        age = torch.ones(rows.col.numel(), device=rows.device).scatter_reduce_(0, place, ages, reduce="amin")
+        place = rows.find(*both_ways(view.links))[0]
+        age = torch.ones(rows.col.numel(), device=rows.device)
+        age.scatter_reduce_(0, place, link_ages(view).repeat(2), reduce="amin")
         self.of_entry = (-age / FADING).exp()
         self.total = sum_by_owner(rows.row, self.of_entry[:, None], rows.num_rows).squeeze(1)
         self.most = self._most(self.of_entry)
@@ -34,9 +38,8 @@ class Freshness:
         return total, torch.where(is_most, self.second[nodes], self.most[nodes])
 
     def _most(self, values: Tensor) -> Tensor:
-        return torch.zeros(self.rows.num_rows, device=values.device).scatter_reduce_(
-            0, self.rows.row, values, reduce="amax"
-        )
+        least = torch.zeros(self.rows.num_rows, device=values.device)
+        return least.scatter_reduce_(0, self.rows.row, values, reduce="amax")
 
 
 def link_ages(view: GraphView) -> Tensor:
@@ -45,10 +48,3 @@ def link_ages(view: GraphView) -> Tensor:
     order = view.times.sort().values
     newer = order.numel() - torch.searchsorted(order, view.times, right=True)
     return newer.float() / max(1, order.numel())
-
-
-def both_ends(view: GraphView, ages: Tensor, flipped: bool = False) -> tuple[Tensor, Tensor]:
-    """Returns links as they stand in `out_rows` (or `in_rows`), and their ages."""
-    if not view.directed:
-        return both_ways(view.links), ages.repeat(2)
-    return (view.links.flip(0) if flipped else view.links), ages

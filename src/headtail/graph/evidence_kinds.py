@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headtail.graph.ages import Freshness, both_ends, link_ages
+from headtail.graph.ages import Freshness
 from headtail.graph.pairs import Pairs
 from headtail.graph.paths import ShortPaths
-from headtail.graph.view import GraphView, both_ways
+from headtail.graph.view import GraphView
 from headtail.registry import Registry
 
 
@@ -139,17 +139,13 @@ class Ages(Evidence):
 
     def __init__(self, view: GraphView, features: Tensor) -> None:
         super().__init__(view, features)
-        age = link_ages(view)
-        self.sent = Freshness(view.out_rows, *both_ends(view, age))
-        self.received = Freshness(view.in_rows, *both_ends(view, age, flipped=True)) if view.directed else self.sent
         rows = view.neighbours
-        self.known = Freshness(rows, both_ways(view.links), age.repeat(2))
+        self.freshness = Freshness(rows, view)
         self.rarity = 100 / rows.degrees.clamp(min=1).float()
 
     def columns(self, pairs: Pairs) -> list[Tensor]:
-        common = pairs.common
-        fresh = self.known.of_entry[common.head_entry] * self.known.of_entry[common.tail_entry]
-        values = torch.stack([10 * fresh, fresh * self.rarity[common.node]], dim=1)
-        of_head = self.sent.without(pairs.heads, pairs.tails)
-        of_tail = self.received.without(pairs.tails, pairs.heads)
+        common, fresh = pairs.common, self.freshness
+        both = fresh.of_entry[common.head_entry] * fresh.of_entry[common.tail_entry]
+        values = torch.stack([10 * both, both * self.rarity[common.node]], dim=1)
+        of_head, of_tail = fresh.without(pairs.heads, pairs.tails), fresh.without(pairs.tails, pairs.heads)
         return [*pairs.sum_over_common(values).log1p().T, *of_head, *of_tail]

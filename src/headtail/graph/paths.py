@@ -10,8 +10,9 @@ from headtail.graph.csr import CSR, row_pointers
 from headtail.graph.pairs import Pairs, sum_by_owner
 from headtail.graph.view import GraphView
 
-# Pairs of heads that share a tail are kept for tails of few heads first, up to this many per link.
-PAIRS_PER_LINK = 20
+# Pairs of heads that share a tail are kept for tails of few heads first, up to this many per link and in all.
+PAIRS_PER_LINK = 40
+MOST_PAIRS = 2**27
 # Pairs that are sorted at a time while building.
 BLOCK_PAIRS = 2**23
 
@@ -38,7 +39,8 @@ class ShortPaths:
         into = view.in_rows
         degree = into.degrees
         order = torch.argsort(degree, stable=True)
-        within = degree[order].double().square().cumsum(0) <= PAIRS_PER_LINK * into.col.numel()
+        most = min(PAIRS_PER_LINK * into.col.numel(), MOST_PAIRS)
+        within = degree[order].double().square().cumsum(0) <= most
         kept = torch.zeros(view.num_nodes, dtype=torch.bool, device=degree.device)
         kept[order[within]] = True
         share = torch.where(kept, degree.clamp(min=1).float().reciprocal(), 0.0)

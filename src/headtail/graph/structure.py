@@ -17,9 +17,6 @@ from torch import Tensor
 from headtail.graph.view import GraphView
 from headtail.registry import Registry
 
-DEFAULT_DIM = 128
-
-
 # Makes float32 [num_nodes, dim] from (view, dim, seed, device); fewer columns on tiny graphs.
 Structure = Callable[[GraphView, int, int, str], Tensor]
 STRUCTURES: Registry[Structure] = Registry("structure")

@@ -14,7 +14,7 @@ from headtail.graph.csr import CSR
 from headtail.graph.graph import Graph
 from headtail.graph.message import add_self_loops
 from headtail.graph.split import Split, make_split, train_on_validation, with_negatives
-from headtail.graph.structure import DEFAULT_DIM, STRUCTURES
+from headtail.graph.structure import STRUCTURES
 from headtail.graph.view import GraphView
 
 
@@ -117,9 +117,9 @@ def make_features(graph: Graph, view: GraphView, config: Config) -> Tensor:
     """Returns the graph's features with the columns of structural ones that are wanted beside them."""
     structure = config.graph.structure
     if structure == "auto":
-        structure = 0 if graph.features is not None else DEFAULT_DIM
+        structure = 0 if graph.features is not None else config.graph.featureless
     parts = [] if graph.features is None else [graph.features]
     if structure > 0 or not parts:
         make = STRUCTURES[config.graph.structure_from]
-        parts.append(make(view, structure or DEFAULT_DIM, config.training.seed, config.training.device))
+        parts.append(make(view, structure or config.graph.featureless, config.training.seed, config.training.device))
     return torch.cat(parts, dim=1)

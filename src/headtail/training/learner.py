@@ -26,6 +26,7 @@ from headtail.training.counters import Counters
 from headtail.training.memory import keep_freed_memory
 from headtail.training.objectives import OBJECTIVES
 from headtail.training.observer import Observer, Record
+from headtail.training.schedule import cosine, epoch_seed, set_learning_rate
 
 
 class TaskMethod(Method):
@@ -279,21 +280,6 @@ def resolve_auto(config: Config, metric: str) -> Config:
         objective = "cross_entropy" if ranking else "squared_hinge"
         training = training.model_copy(update={"objective": objective})
     return config.model_copy(update={"sampling": sampling, "training": training})
-
-
-def cosine(peak: float, epoch: int, epochs: int) -> float:
-    """Learning rate of an epoch (1-based): from `peak` along half a cosine towards 0."""
-    return peak * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs))
-
-
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-
-
-def epoch_seed(seed: int, epoch: int) -> int:
-    """A seed for one epoch of one run; different for every pair within reason."""
-    return (seed * 1_000_003 + epoch) % 2**63
 
 
 def describe_failure(epoch: int, number: int, value: float, loss: Loss, rate: float) -> str:

@@ -1,0 +1,20 @@
+"""The learning rate and the seed of every epoch."""
+
+import math
+
+import torch
+
+
+def cosine(peak: float, epoch: int, epochs: int) -> float:
+    """Learning rate of an epoch (1-based): from `peak` along half a cosine towards 0."""
+    return peak * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """A seed for one epoch of one run; different for every pair within reason."""
+    return (seed * 1_000_003 + epoch) % 2**63
