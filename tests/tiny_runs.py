@@ -34,7 +34,7 @@ def small_graph(directed: bool = True, seed: int = 0, named: bool = True) -> Gra
 
 
 def predictor(**settings: Any) -> LinkPredictor:
-    return LinkPredictor(**(SMALL | settings))
+    return LinkPredictor(**({"preset": "fast"} | SMALL | settings))
 
 
 def trained(graph: Graph | None = None, **settings: Any) -> LinkPredictor:

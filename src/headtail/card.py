@@ -20,8 +20,8 @@ def model_card(method: TaskMethod, config: Config, result: Record, finished: boo
     return f"""# Link predictor for {graph.source}
 {state}
 - Graph: {graph.num_nodes:,} nodes, {kind}; {sizes} links (split: {split.strategy}).
-- {str(graph.cleaning).capitalize()}.
-- {str(task.leaks).capitalize()}.
+- {_sentence(graph.cleaning)}
+- {_sentence(task.leaks)}
 - Method: {config.model.method}: {method.summary}; seed {config.training.seed}.
 - Training: {result["epochs"]} of {method.epochs} epochs, best {result["best_epoch"]}; {result["train_seconds"]:.1f} s.
 - Protocol: {task.protocol}; evidence at test time: {_evidence(task)} links.
@@ -31,10 +31,16 @@ def model_card(method: TaskMethod, config: Config, result: Record, finished: boo
 |---|---|
 {rows}
 
-Scores rank links, and are not probabilities.
+Scores rank links, and are not probabilities; `headtail predict --probability` adds those.
 
     headtail recommend THIS_FOLDER --heads NAME -k 10
 """
+
+
+def _sentence(told: object) -> str:
+    """Makes a sentence of what a part says about itself; names in it keep their letters."""
+    text = str(told)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _evidence(task: LinkTask) -> str:

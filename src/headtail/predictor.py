@@ -42,12 +42,12 @@ class LinkPredictor:
     """Learns which links a graph is missing.
 
     Args:
-        preset: "fast" (minutes on two cores) or "paper" (the published procedure).
+        preset: "strong" (the most accurate), "fast" (a smaller model) or "paper" (the published procedure).
         config: a complete configuration, or a YAML file of settings that override the preset.
         **settings: single settings by name, for example epochs=25, encoder="gat", seed=1.
 
     Example:
-        >>> model = LinkPredictor(preset="fast").fit(load("debian"))
+        >>> model = LinkPredictor().fit(load("debian"))
         >>> model.recommend("firefox-esr", k=10)
     """
 

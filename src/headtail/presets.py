@@ -12,9 +12,11 @@ PRESETS: dict[str, dict[str, Value]] = {
         "negatives_per_positive": 2,
         "batches_per_epoch": 8,
         "supervision": "newest",
-        "objective": "cross_entropy",
+        "objective": "auto_smooth",
         "averaging": 0.98,
         "epochs": 20,
+        "evaluate_every": 2,
+        "learning_rate": 0.003,
         "featureless": 256,
     },
     # Good accuracy in minutes on two CPU cores.

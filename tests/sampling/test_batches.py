@@ -95,3 +95,33 @@ def test_rows_without_links_form_batches_without_positives() -> None:
 def test_links_fewer_than_a_batch_are_one_batch() -> None:
     supervision = GraphView(3, True, as_links([(0, 1)])).out_rows
     assert len(RowBatches(supervision, 65_536)) == len(EdgeBatches(supervision, 65_536)) == 1
+
+
+@pytest.mark.parametrize(
+    ("links_per_batch", "at_least", "batches"),
+    [(65_536, 1, 1), (65_536, 8, 8), (65_536, 7, 7), (10, 2, 8), (10, 8, 8), (10, 16, 16), (3, 8, 27), (65_536, 80, 80)],
+)
+def test_few_links_are_dealt_into_several_batches(links_per_batch: int, at_least: int, batches: int) -> None:
+    supervision = random_view(100, 80).out_rows
+    for kind in BATCHES:
+        source = BATCHES[kind](supervision, links_per_batch, at_least)
+        # Where the links do not divide evenly there may be a batch more.
+        assert batches <= len(source) <= batches + 1
+        found = list(source.epoch(torch.Generator().manual_seed(0)))
+        assert len(found) == len(source)
+        assert sorted(links_of(found)) == sorted(zip(supervision.row.tolist(), supervision.col.tolist(), strict=True))
+
+
+@KINDS
+@given(views(), st.integers(1, 40), st.integers(1, 40))
+def test_an_epoch_of_several_batches_visits_each_link_once(
+    kind: str, view: GraphView, links_per_batch: int, at_least: int
+) -> None:
+    supervision = view.out_rows
+    source = BATCHES[kind](supervision, links_per_batch, at_least)
+    found = list(source.epoch(torch.Generator().manual_seed(0)))
+    wanted = zip(supervision.row.tolist(), supervision.col.tolist(), strict=True)
+    assert sorted(links_of(found)) == sorted(wanted)
+    # As many as asked, as far as there are links, or rows, to deal.
+    limit = supervision.num_rows if kind == "rows" else supervision.col.numel()
+    assert len(found) == len(source) >= min(at_least, supervision.col.numel(), limit)

@@ -1,5 +1,6 @@
 """Negatives: no known link, no self-pair, the right end kept, drawn evenly (METHOD 3, 7)."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -10,8 +11,8 @@ from headtail.errors import ConfigError
 from headtail.graph.csr import CSR
 from headtail.graph.view import GraphView
 from headtail.sampling.batches import Positives
-from headtail.sampling.negatives import NEGATIVES, Negatives, NegativeSpace, draw_negatives
-from random_graphs import as_links, random_view, star, views
+from headtail.sampling.negatives import NEGATIVES, Negatives, NegativeSpace, draw_negatives, random_entry
+from random_graphs import as_links, as_pairs, dense, random_view, star, views
 
 KINDS = pytest.mark.parametrize("kind", sorted(NEGATIVES))
 REVERSED = pytest.mark.parametrize("rows_are_tails", [False, True])
@@ -29,6 +30,12 @@ def draw(
 ) -> Negatives:
     space = NegativeSpace(known, rows_are_tails)
     return draw_negatives(kind, space, positives, count, torch.Generator().manual_seed(seed))
+
+
+def ring(nodes: int) -> GraphView:
+    """Returns links from every node to three that follow it, so that each has two near negatives either way."""
+    links = [(node, (node + step) % nodes) for node in range(nodes) for step in (1, 2, 4)]
+    return GraphView(nodes, True, as_links(links))
 
 
 def pairs(negatives: Negatives) -> list[tuple[int, int]]:
@@ -62,7 +69,7 @@ def test_no_known_link_and_no_self_pair(
 @REVERSED
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_each_positive_gets_as_many_as_asked(kind: str, rows_are_tails: bool, count: int) -> None:
-    view = random_view(60, 90)
+    view = ring(60) if kind == "near" else random_view(60, 90)  # not every row of a random graph has one near it
     known = view.in_rows if rows_are_tails else view.out_rows
     positives = positives_of(known, list(range(30)))
     negatives = draw(kind, known, positives, count, rows_are_tails)
@@ -154,6 +161,66 @@ def test_reversed_rows_are_uniform_over_the_batch() -> None:
     assert set(negatives.row.tolist()) == {2, 3, 4}
 
 
+@REVERSED
+def test_popular_keeps_the_row_and_draws_columns_by_their_links(rows_are_tails: bool) -> None:
+    links = [(row, col) for row, col in as_pairs(random_view(20, 60).links) if row > 2] + [(0, 5)]
+    known = GraphView(20, True, as_links(links)).out_rows
+    positives = positives_of(known, [0])
+    negatives = draw("popular", known, positives, 4000, rows_are_tails)
+    assert set(negatives.row.tolist()) == {0}
+    popular = torch.bincount(known.col, minlength=20)
+    popular[[0, 5]] = 0  # itself, and its known tail
+    counts = torch.bincount(negatives.col, minlength=20)
+    assert (counts[popular == 0] == 0).all()
+    assert int(popular.max()) > 4 * int(popular[popular > 0].min())
+    expected = popular[popular > 0] / popular.sum() * counts.sum()
+    statistic = float(((counts[popular > 0] - expected) ** 2 / expected).sum())
+    assert chi2.sf(statistic, expected.numel() - 1) > 1e-3
+
+
+@REVERSED
+def test_near_draws_what_three_steps_reach_and_as_often(rows_are_tails: bool) -> None:
+    view = random_view(14, 40)
+    known = view.in_rows if rows_are_tails else view.out_rows
+    a = dense(known)
+    # One of the row's columns, one of its rows, one of that one's columns.
+    walk = (a / a.sum(axis=1, keepdims=True).clip(1)) @ (a.T / a.sum(axis=0)[:, None].clip(1))
+    walk = walk @ (a / a.sum(axis=1, keepdims=True).clip(1))
+    walk[(a > 0) | np.eye(14, dtype=bool)] = 0
+    checked = 0
+    for row in range(14):
+        positives = positives_of(known, [row])
+        if not positives.row.numel():
+            continue
+        negatives = draw("near", known, positives, 2000 // positives.row.numel(), rows_are_tails)
+        assert set(negatives.row.tolist()) <= {row}
+        counts = torch.bincount(negatives.col, minlength=14).numpy()
+        reached = walk[row] > 0
+        assert (counts[~reached] == 0).all()
+        if reached.sum() > 1:
+            expected = walk[row][reached] / walk[row].sum() * counts.sum()
+            checked += 1
+            assert chi2.sf(((counts[reached] - expected) ** 2 / expected).sum(), reached.sum() - 1) > 1e-4
+    assert checked > 5
+
+
+def test_a_row_with_nothing_near_gets_none() -> None:
+    known = GraphView(6, True, as_links([(0, 1), (2, 3), (2, 4), (5, 3)])).out_rows
+    negatives = draw("near", known, positives_of(known, [0, 2, 5]), 10)
+    assert set(pairs(negatives)) == {(5, 4)}
+    assert set(negatives.positive.tolist()) == {3}
+
+
+def test_a_random_entry_is_any_of_its_row() -> None:
+    known = random_view(12, 40).out_rows
+    row = int(known.degrees.argmax())
+    found = random_entry(known, torch.full((4000,), row), torch.Generator().manual_seed(0))
+    columns = known.col[known.row_ptr[row] : known.row_ptr[row + 1]]
+    counts = torch.bincount(found, minlength=12)
+    assert int(counts[columns].sum()) == 4000
+    assert evenness(counts[columns]) > 1e-3
+
+
 @KINDS
 def test_the_seed_decides(kind: str) -> None:
     known = random_view(40, 100).out_rows
@@ -177,7 +244,7 @@ def test_unknown_kind_names_the_nearest() -> None:
 
 @KINDS
 def test_negatives_on_every_device(kind: str, device: torch.device) -> None:
-    known = random_view(40, 100).out_rows.to(device)
+    known = ring(40).out_rows.to(device)
     owner, entry = known.entries_of(torch.arange(20, device=device))
     positives = Positives(owner, known.col[entry], torch.arange(20, device=device))
     generator = torch.Generator(device=device).manual_seed(0)

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headtail.graph.evidence import PairEvidence
 from headtail.graph.view import GraphView
 from headtail.sampling.batches import BATCHES
 from headtail.sampling.negatives import NegativeSpace
@@ -24,6 +25,7 @@ def sampler(
     reverse: bool = False,
     links_per_batch: int = 12,
     device: torch.device | str = "cpu",
+    evidence: PairEvidence | None = None,
 ) -> BatchSampler:
     supervision = (view.in_rows if reverse else view.out_rows).to(device)
     return BatchSampler(
@@ -35,6 +37,7 @@ def sampler(
         neighbours=NEIGHBOURS["bns"](Fanout(3, 2, 0.5)),
         gnn_scope=scope,
         layers=2,
+        evidence=evidence,
     )
 
 
@@ -121,3 +124,27 @@ def test_batches_on_every_device(device: torch.device) -> None:
         links += batch.positive.shape[1]
         assert batch.nodes.device.type == batch.neighbourhood.nodes.device.type == device.type  # type: ignore[union-attr]
     assert links == 120
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("kind", ["rows", "edges"])
+@pytest.mark.parametrize("negatives", ["uniform", "tail", "popular", "near"])
+def test_evidence_is_of_positives_then_negatives_from_head_to_tail(
+    directed: bool, reverse: bool, kind: str, negatives: str
+) -> None:
+    view = random_view(directed=directed)
+    evidence = PairEvidence(["degrees", "similarity", "paths"], view, message_graph(view, 4).features)
+    for batch in epoch(sampler(view, kind, negatives, 2, reverse=reverse, evidence=evidence)):
+        rows, columns = batch.nodes[torch.cat([batch.positive, batch.negative], dim=1)]
+        heads, tails = (columns, rows) if reverse else (rows, columns)
+        assert batch.evidence is not None
+        assert torch.equal(batch.evidence, evidence(heads, tails))
+        assert not torch.equal(batch.evidence, evidence(tails, heads))
+
+
+def test_a_batch_knows_the_graph_it_was_drawn_from() -> None:
+    source = sampler(random_view())
+    for batch in epoch(source):
+        assert batch.graph is source.graph
+        assert batch.evidence is None

@@ -27,7 +27,11 @@ def around(nodes: set[int]) -> set[int]:
 
 
 def one_epoch(graph: Graph, **settings: Any) -> Record:
-    exact = SMALL | {"epochs": 1, "structure": 4, "neighbours": "full", "negatives_per_positive": 1} | settings
+    exact = (
+        SMALL
+        | {"preset": "fast", "epochs": 1, "structure": 4, "neighbours": "full", "negatives_per_positive": 1}
+        | settings
+    )
     return LinkPredictor(**exact).fit(graph, observer=Observer()).history[0]
 
 
@@ -100,7 +104,7 @@ def test_blocked_nodes_count_apart() -> None:
 
 
 def test_evaluate_tells_the_work_of_an_epoch(graph: Graph) -> None:
-    model = LinkPredictor(**(SMALL | {"epochs": 2, "structure": 4})).fit(graph, observer=Observer())
+    model = LinkPredictor(**(SMALL | {"preset": "fast", "epochs": 2, "structure": 4})).fit(graph, observer=Observer())
     wanted = {name: model.history[-1][name] for name in model.evaluate()["per_epoch"]}
     assert len(wanted) == 4
     assert model.evaluate()["per_epoch"] == wanted

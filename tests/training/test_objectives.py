@@ -27,7 +27,12 @@ def entropy_by_hand(positive: list[float], negative: list[float], negative_of: l
     return -sum(map(log_sigmoid, positive)) / len(positive) - sum(log_sigmoid(-s) for s in negative) / len(negative)
 
 
-BY_HAND = {"squared_hinge": hinge_by_hand, "cross_entropy": entropy_by_hand}
+def logistic_by_hand(positive: list[float], negative: list[float], negative_of: list[int]) -> float:
+    losses = [math.log(1 + math.exp(score - positive[of])) for score, of in zip(negative, negative_of, strict=True)]
+    return sum(losses) / len(losses)
+
+
+BY_HAND = {"squared_hinge": hinge_by_hand, "cross_entropy": entropy_by_hand, "logistic": logistic_by_hand}
 
 
 @pytest.mark.parametrize("name", BY_HAND)
@@ -49,6 +54,14 @@ def test_every_objective_is_tested_by_hand() -> None:
 def test_hinge_is_nothing_once_the_margin_is_kept() -> None:
     assert float(OBJECTIVES["squared_hinge"](torch.tensor([3.0]), torch.tensor([2.0]), torch.tensor([0]))) == 0
     assert float(OBJECTIVES["squared_hinge"](torch.tensor([3.0]), torch.tensor([2.5]), torch.tensor([0]))) == 0.25
+
+
+def test_logistic_compares_scores_only() -> None:
+    moved = OBJECTIVES["logistic"](POSITIVE + 100, NEGATIVE + 100, NEGATIVE_OF)
+    assert float(moved) == pytest.approx(float(OBJECTIVES["logistic"](POSITIVE, NEGATIVE, NEGATIVE_OF)), rel=1e-5)
+    tie, far = (OBJECTIVES["logistic"](torch.tensor([x]), torch.zeros(1), torch.tensor([0])) for x in (0.0, 50.0))
+    assert float(tie) == pytest.approx(math.log(2))
+    assert 0 <= float(far) < 1e-20
 
 
 def test_cross_entropy_weighs_negatives_as_positives_whatever_their_number() -> None:

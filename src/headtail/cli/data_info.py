@@ -49,6 +49,7 @@ def graph_facts(graph: "Graph") -> dict[str, Any]:
         "times": None if graph.times is None else [int(graph.times.min()), int(graph.times.max())],
         "dropped_self_loops": graph.cleaning.self_loops,
         "dropped_duplicates": graph.cleaning.duplicates,
+        **({"node_table": graph.cleaning.columns} if graph.cleaning.columns else {}),
     }
 
 

@@ -14,11 +14,8 @@ def methods(as_json: Json = False) -> None:
     from headtail.experiments.variants import VARIANTS
 
     summaries = known.summaries()
-    rows = [(name, summary) for name, summary in summaries.items()]
-    for name, variant in VARIANTS.items():
-        if name not in summaries:
-            settings = ", ".join(f"{key}={value}" for key, value in variant.settings.items())
-            rows.append((name, f"{variant.label}: {settings}"))
+    rows = list(summaries.items())
+    rows += [(name, variant.summary) for name, variant in VARIANTS.items() if name not in summaries]
     if as_json:
         print_json(dict(rows))
     else:

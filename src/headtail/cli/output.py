@@ -40,7 +40,7 @@ def print_table(
 def print_frame(frame: "pd.DataFrame", title: str | None = None, most: int = 0) -> None:
     """Prints the rows of a frame, at most `most` of them if that is given."""
     shown = frame.head(most) if most else frame
-    numbers = [i for i, name in enumerate(frame.columns) if name in ("score", "rank")]
+    numbers = [i for i, name in enumerate(frame.columns) if name in ("score", "probability", "rank")]
     rows = (
         [f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row] for row in shown.itertuples(index=False)
     )

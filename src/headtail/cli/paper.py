@@ -38,7 +38,9 @@ def paper(
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="results, tables and plots; what is done there is skipped")
     ] = Path("paper-results"),
-    preset: Annotated[str, typer.Option(metavar="NAME", help="what settings start from")] = "paper",
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="what settings start from: strong, fast or paper")
+    ] = "paper",
     jobs: Annotated[
         int, typer.Option(metavar="int", min=1, help="runs side by side; their times are then not reported")
     ] = 1,

@@ -23,7 +23,7 @@ def train(
     settings: Options,
     preset: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="fast (minutes on two cores; default) or paper (as published)"),
+        typer.Option(metavar="NAME", help="strong (most accurate; default), fast (smaller) or paper (as published)"),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="YAML of settings; overrides the preset, flags override it")

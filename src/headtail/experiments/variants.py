@@ -1,10 +1,11 @@
-"""What a comparison can compare: every method, and the variants of the paper, as settings with a name."""
+"""What a comparison can compare: every method, the variants of the paper and of strong, as settings with a name."""
 
 from dataclasses import dataclass
 
 from headtail import methods
+from headtail.config import SECTION_OF, SECTIONS
 from headtail.errors import ConfigError, did_you_mean
-from headtail.presets import METHOD_DEFAULTS, Value
+from headtail.presets import METHOD_DEFAULTS, PRESETS, Value
 
 Settings = dict[str, Value]
 ABLATIONS = {"kt": "knowledge_transfer", "delta": "residual", "ho": "homophily", "pe": "pre_encoding"}
@@ -28,11 +29,20 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A method with the settings that make it this variant, and what tables call it."""
+    """A method with the settings that make it this variant, what tables call it, and the preset that it carries."""
 
     name: str
     label: str
     settings: Settings
+    preset: str | None = None
+
+    @property
+    def summary(self) -> str:
+        """Says in a line what the variant is."""
+        carried = whole_preset(self.preset) if self.preset else {}
+        own = {name: value for name, value in self.settings.items() if name not in carried or carried[name] != value}
+        start = [f"preset {self.preset}"] if self.preset else []
+        return f"{self.label}: {', '.join(start + [f'{name}={value}' for name, value in own.items()])}"
 
 
 def _variants() -> dict[str, Variant]:
@@ -58,7 +68,47 @@ def _variants() -> dict[str, Variant]:
     return {variant.name: variant for variant in found}
 
 
-VARIANTS = _variants()
+def whole_preset(name: str) -> Settings:
+    """Returns a preset with the plain default of every setting that only other presets change.
+
+    A variant of these settings means the same whatever preset the comparison starts from.
+    """
+    ours = PRESETS[name]
+    every = dict.fromkeys(setting for preset in PRESETS.values() for setting in preset)
+    return {setting: ours[setting] if setting in ours else _default(setting) for setting in every}
+
+
+def _default(setting: str) -> Value:
+    value = SECTIONS[SECTION_OF[setting]].model_fields[setting].default
+    assert isinstance(value, Value)
+    return value
+
+
+def _strong_variants() -> dict[str, Variant]:
+    """Returns the presets strong and paper as variants, and strong with one thing changed at a time."""
+    strong: Settings = {"method": "aml", **whole_preset("strong")}
+    kinds = str(strong["evidence"]).split(",")
+    found = [
+        Variant("strong", "strong", strong, "strong"),
+        Variant("paper", "AML (paper)", {"method": "aml", **whole_preset("paper")}, "paper"),
+    ]
+    changes: list[tuple[str, str, Settings]] = [("no-evidence", "w/o evidence", {"evidence": "none"})]
+    for kind in kinds:
+        changes.append((f"no-{kind}", f"w/o {kind}", {"evidence": ",".join(k for k in kinds if k != kind)}))
+    changes += [
+        ("no-dates", "w/o dates", {"supervision": "all"}),
+        ("no-average", "w/o average", {"averaging": 0.0}),
+        ("no-gnn", "w/o GNN", {"method": "smlp"}),
+        ("one-negative", "one negative", {"negatives_per_positive": 1}),
+        ("masked", "masked links", {"masked": 0.5, "supervision": "all"}),
+        ("popular", "popular negatives", {"negatives": "popular"}),
+        ("near", "near negatives", {"negatives": "near"}),
+    ]
+    found += [Variant(f"strong-{name}", f"strong, {label}", strong | own, "strong") for name, label, own in changes]
+    return {variant.name: variant for variant in found}
+
+
+VARIANTS = _variants() | _strong_variants()
 
 
 def variant_named(name: str) -> Variant:

@@ -59,21 +59,24 @@ class PairEvidence:
         Unless `one_way`, also those of the same pairs with their ends exchanged.
         """
         tails = torch.arange(first, last, device=heads.device)
-        near = self._near(heads)[:, first:last].reshape(-1)
+        near = self._near(heads, one_way)[:, first:last].reshape(-1)
         head, tail = heads.repeat_interleave(tails.numel()), tails.repeat(heads.numel())
         shape = heads.numel(), tails.numel(), self.width
         return self(head, tail, near).view(shape), None if one_way else self(tail, head, near).view(shape)
 
-    def _near(self, heads: Tensor) -> Tensor:
-        """Returns bool [B, N], the nodes that two steps between neighbours, or a short path, reach from each head."""
+    def _near(self, heads: Tensor, one_way: bool) -> Tensor:
+        """Returns bool [B, N], the nodes that two steps between neighbours, or a short path, reach from each head.
+
+        Unless `one_way`, also those that a short path leads from to the head.
+        """
         near = torch.zeros(heads.numel(), self.view.num_nodes, dtype=torch.bool, device=heads.device)
         neighbours = self.view.neighbours
         steps = [(neighbours, neighbours)]
         for part in self.parts:
             if isinstance(part, Paths):
                 steps.append((part.paths.shared, self.view.out_rows))
-                if not self.view.directed:  # a path that is walked back leaves out other hubs
-                    steps.append((neighbours, part.paths.shared))
+                if not one_way:  # a path that is walked back leaves out other hubs
+                    steps.append((self.view.in_rows, part.paths.shared))
         for place, head in enumerate(heads):
             for one, two in steps:
                 _, middle = one.entries_of(head[None])
@@ -124,7 +127,8 @@ def choose_evidence(setting: str, view: GraphView) -> tuple[str, ...]:
         raise ConfigError(f"evidence {setting!r} names a kind twice.")
     for name in names:
         EVIDENCE[name]
-    return tuple(name for name in names if name != "ages" or view.times is not None)
+    dated = view.times is not None and torch.unique(view.times).numel() > 1
+    return tuple(name for name in names if name != "ages" or dated)
 
 
 def evidence_width(kinds: Sequence[str], directed: bool) -> int:

@@ -103,7 +103,8 @@ class Paths(Evidence):
 
     def columns(self, pairs: Pairs) -> list[Tensor]:
         sums = 100 * self.paths.weigh(pairs)
-        return [sums.log1p(), (sums / self.in_degree[pairs.tails].clamp(min=1)).log1p()]
+        others = (self.in_degree[pairs.tails] - pairs.linked).clamp(min=1)
+        return [sums.log1p(), (sums / others).log1p()]
 
 
 @EVIDENCE.register("similarity")

@@ -12,7 +12,7 @@ from headtail.graph.view import GraphView
 
 # Pairs of heads that share a tail are kept for tails of few heads first, up to this many per link and in all.
 PAIRS_PER_LINK = 40
-MOST_PAIRS = 2**27
+MOST_PAIRS = 2**26
 # Pairs that are sorted at a time while building.
 BLOCK_PAIRS = 2**23
 
@@ -55,14 +55,12 @@ class ShortPaths:
         listed = pairs.list_entries(into, pairs.tails)
         entry, found = self.shared.find(pairs.heads[listed.owner], into.col[listed.entry])
         assert self.shared.weight is not None
-        weight = listed.weight * found
-        if self.shared.weight.numel():
-            weight = weight * self.shared.weight[entry]
-        sums = sum_by_owner(listed.owner, weight[:, None], len(pairs)).squeeze(1)
-        # With the link i → j the paths i → j ← k → j exist for every other head k of j; k = i is never listed.
-        # The link makes the pair near, so a pair that is known not to be has none.
-        own = pairs.linked * self.share[pairs.tails] * (into.degrees[pairs.tails] - 1)
-        return (sums - own).clamp(min=0)
+        weight = self.shared.weight[entry] * found if self.shared.weight.numel() else listed.weight * 0
+        # With the link i → j, the tail j is among those that i shares with every other head k of j.
+        # It is taken out entry by entry, so that a row of which only some are listed does not leave a rest of it.
+        own = pairs.linked * self.share[pairs.tails]
+        weight = (weight - own[listed.owner]).clamp(min=0) * listed.weight
+        return sum_by_owner(listed.owner, weight[:, None], len(pairs)).squeeze(1)
 
 
 def _shared_pairs(into: CSR, share: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:

@@ -34,7 +34,7 @@ def supervise(view: GraphView, how: str) -> Supervision:
     newest_first = counts.flip(0).cumsum(0)
     cut = int((newest_first < NEWEST_SHARE * counts.sum()).sum())  # moments after the first one to learn from
     if cut >= moments.numel() - 1:
-        return Supervision(view.links, view, "all links are of one date, so all of them are learned from")
+        return Supervision(view.links, view, "nearly all links are of the oldest date, so all are learned from")
     since = moments[moments.numel() - 1 - cut]
     older = view.times < since
     known = torch.zeros(view.num_nodes, dtype=torch.bool)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -26,6 +27,11 @@ class MaskedBatches:
         return max(1, round(self.share * self.view.links.shape[1]))
 
     def __len__(self) -> int:
+        return self._batches
+
+    @cached_property
+    def _batches(self) -> int:
+        """Batches per epoch: as links are distinct, any links to learn from make as many. Kept, for a sampler costs."""
         return len(self.sampler(self.view.links[:, : self._count], self.view))
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:

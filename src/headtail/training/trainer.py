@@ -123,10 +123,10 @@ class GnnMethod(Learner[Batch]):
         self._standardise()
         masked, view = self.config.training.masked, self.supervision.view
         if not masked or self.supervision.links is not view.links:  # links that are not in the view need no hiding
-            return self._sampler(self.supervision.links, self._training.graph)
+            return self._sampler(self.supervision.links, self._training.graph, every_epoch=True)
         return MaskedBatches(view, masked, lambda links, shown: self._sampler(links, self._message_graph(shown)))
 
-    def _sampler(self, links: Tensor, graph: MessageGraph) -> BatchSampler:
+    def _sampler(self, links: Tensor, graph: MessageGraph, every_epoch: bool = False) -> BatchSampler:
         s = self.config.sampling
         output, inner = (None if count == "all" else count for count in (s.fanout_output, s.fanout_inner))
         return BatchSampler(
@@ -139,6 +139,7 @@ class GnnMethod(Learner[Batch]):
             gnn_scope=self.model.gnn_scope,
             layers=self.config.model.layers,
             evidence=self._training.evidence,
+            keep_evidence=every_epoch,
         )
 
     @cached_property
