@@ -21,6 +21,7 @@ from headtail.cli.app import app
 from headtail.cli.options import source_flags
 from headtail.config import SECTIONS
 from headtail.datasets.catalog import DATASETS
+from headtail.graph.evidence_kinds import EVIDENCE
 from headtail.graph.split import SPLITS
 from headtail.graph.structure import STRUCTURES
 from headtail.nn.convolutions import ENCODERS
@@ -35,6 +36,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 # where a component is named → its registry
 COMPONENTS: dict[str, Registry[Any]] = {
     "setting `encoder`": ENCODERS,
+    "setting `evidence`": EVIDENCE,
     "setting `batches`": BATCHES,
     "setting `neighbours`": NEIGHBOURS,
     "setting `negatives`": NEGATIVES,

@@ -81,6 +81,8 @@ def test_predict_with_probabilities(cli: Cli, run_folder: Path, tmp_path: Path) 
         assert other["probability"] == pytest.approx(odds / (1 + odds))
     printed = cli("predict", run_folder, asked, "--probability").out
     assert f"{even[0]['probability']:.4g}" in printed
+    shown = [line.rstrip() for line in printed.splitlines() if line.strip() and "─" not in line]
+    assert len({len(line) for line in shown}) == 1  # numbers are flushed right, below the heading
     out = tmp_path / "p.csv"
     cli("predict", run_folder, asked, "--probability", "--out", out)
     assert pd.read_csv(out)["probability"].tolist() == pytest.approx([row["probability"] for row in even])
@@ -179,8 +181,15 @@ def test_a_node_table_makes_features_and_says_of_what(cli: Cli, links_csv: Path,
         f"1 duplicate links; {tmp_path / 'n.csv'} gave 7 feature columns: 5 from the categories of 'Team', 2 from the "
         "numbers of 'size'; left out 'serial' (whole numbers that are all different, as of an id)."
     ) in answer.err
+    card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    assert "- Dropped 2 self-loops and 1 duplicate links;" in card
+    assert "the categories of 'Team'" in card
     info = ("data", "info", links_csv, "--nodes", tmp_path / "n.csv", "--json")
-    assert cli(*info).json["feature_columns"] == 7
+    facts = cli(*info).json
+    assert facts["feature_columns"] == 7
+    assert facts["node_table"] in answer.err
+    assert "the categories of 'Team'" in " ".join(cli(*info[:-1]).out.split())
+    assert "node_table" not in cli("data", "info", links_csv, "--json").json
     assert cli(*info, "--columns", "Team").json["feature_columns"] == 5
     assert cli(*info, "--columns", "size", "--columns", "serial").json["feature_columns"] == 3
     assert cli(*info, "--text", "Team").json["feature_columns"] == 5  # five words; "team" is in all of them

@@ -21,7 +21,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Graph:
     """Has the demo load the tiny graph, ask for its nodes, and train with tiny settings."""
     graph = small_graph()
     settings = {name: value for name, value in SMALL.items() if name != "device"}
-    monkeypatch.setitem(PRESETS, "fast", PRESETS["fast"] | settings)
+    monkeypatch.setitem(PRESETS, "strong", PRESETS["strong"] | settings)
     monkeypatch.setattr(demo, "load", {"debian": graph}.__getitem__)
     monkeypatch.setattr(demo, "PACKAGES", PACKAGES)
     return graph
@@ -32,7 +32,7 @@ def test_the_demo_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == ""
     assert json.loads(json.dumps(answer)) == answer
     results = answer["results"]
-    assert [result["method"] for result in results] == ["aml", "popularity", "cn", "aa", "ra", "item2hop"]
+    assert [result["method"] for result in results] == ["strong", "popularity", "cn", "aa", "ra", "item2hop"]
     for result in results:
         assert set(result) == {"method", "mrr", "hits@10", "seconds"}
         assert 0 < result["mrr"] <= result["hits@10"] + 0.1 <= 1.1
@@ -97,8 +97,16 @@ def test_an_older_demo_is_replaced(tmp_path: Path) -> None:
 
 
 def test_the_curve_of_training_adds_up_the_seconds(tiny: Graph) -> None:
-    model = predictor(epochs=3).fit(tiny)
-    curve = demo._aml_curve(model)
+    model = predictor(epochs=3, evaluate_every=1).fit(tiny)
+    curve = demo._trained_curve(model)
     seconds = [record["seconds"] for record in model.history]
     assert list(curve.seconds) == pytest.approx([seconds[0], seconds[0] + seconds[1], sum(seconds)])
     assert list(curve.values) == [100 * record["valid_mrr"] for record in model.history]
+
+
+def test_the_curve_has_a_point_for_every_validation(tiny: Graph) -> None:
+    model = predictor(epochs=3, evaluate_every=2).fit(tiny)
+    curve = demo._trained_curve(model)
+    seconds = [record["seconds"] for record in model.history]
+    assert list(curve.seconds) == pytest.approx([seconds[0] + seconds[1], sum(seconds)])
+    assert list(curve.values) == [100 * model.history[epoch]["valid_mrr"] for epoch in (1, 2)]

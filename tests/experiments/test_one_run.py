@@ -1,5 +1,7 @@
 """One run gives what the predictor gives, with a test curve, and a key that names the experiment."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,6 +134,8 @@ def test_the_key_ignores_seed_and_device_only() -> None:
         "fanout_inner": "all",
         "nodes_per_hop": "all",
         "links_per_epoch": 5,
+        "evidence": "common",
+        "supervision": "newest",
     }
     for name, section in SECTION_OF.items():
         value = getattr(getattr(plain, section), name)
@@ -150,6 +154,16 @@ def test_the_key_ignores_seed_and_device_only() -> None:
         )
         assert (run_key(source, single) == key) == (name in ("seed", "device")), name
     assert run_key(DataSource("other", ""), plain) != key
+
+
+def test_published_results_keep_their_keys() -> None:
+    """What is stored counts as done: neither new settings nor new variants make another experiment of it."""
+    file = Path(__file__).parents[2] / "docs" / "experiments" / "results.jsonl"
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) > 100
+    for line in lines:
+        config = run_config(variant_named(line["method"]), "paper", {}, line["settings"], line["seed"])
+        assert run_key(DataSource(line["data"], ""), config) == line["key"], line
 
 
 def test_the_place_of_named_data_is_not_in_the_key() -> None:

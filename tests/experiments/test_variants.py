@@ -5,14 +5,14 @@ from grid_case import plan_of, quiet, tiny_source
 
 from headtail import methods
 from headtail.baselines.heuristics import HEURISTICS
-from headtail.config import SECTION_OF
+from headtail.config import SECTION_OF, Config, make_config
 from headtail.errors import ConfigError
 from headtail.experiments.grid import run_grid
 from headtail.experiments.one_run import run_config
 from headtail.experiments.paper import SPECS
 from headtail.experiments.published import _FIGURES
 from headtail.experiments.variants import VARIANTS, settings_of, variant_named
-from headtail.presets import METHOD_DEFAULTS, PRESETS
+from headtail.presets import PRESETS
 
 EVERY = sorted({*VARIANTS, *methods.summaries()})
 # METHOD 7: what the name of a variant promises.
@@ -33,6 +33,14 @@ PROMISES = {
     "degnn-rws": {"method": "degnn", "batches": "rows"},
     "mf": {"method": "mf", "hidden": 128},
     "item2hop": {"method": "item2hop"},
+    "strong-no-evidence": {"method": "aml", "evidence": "none", "supervision": "newest"},
+    "strong-no-dates": {"supervision": "all", "masked": 0.0},
+    "strong-no-average": {"averaging": 0.0, "supervision": "newest"},
+    "strong-no-gnn": {"method": "smlp", "supervision": "newest"},
+    "strong-one-negative": {"negatives_per_positive": 1, "negatives": "auto"},
+    "strong-masked": {"supervision": "all", "masked": 0.5},
+    "strong-popular": {"negatives": "popular"},
+    "strong-near": {"negatives": "near"},
 }
 
 
@@ -45,8 +53,46 @@ def test_every_variant_is_a_valid_configuration(name: str, preset: str) -> None:
     chosen = {setting: getattr(getattr(config, section), setting) for setting, section in SECTION_OF.items()}
     for setting, value in {**settings_of(variant), "seed": 3, **PROMISES.get(name, {})}.items():
         assert chosen[setting] == value, setting
-    free = set(PRESETS[preset]) - set(METHOD_DEFAULTS.get(chosen["method"], {}))
+    free = set(PRESETS[preset]) - set(settings_of(variant))
     assert all(chosen[setting] == PRESETS[preset][setting] for setting in free)
+
+
+def changes(config: Config, base: Config) -> dict[str, object]:
+    """Returns the settings in which a configuration is not like another."""
+    own, other = config.model_dump(), base.model_dump()
+    return {name: own[part][name] for name, part in SECTION_OF.items() if own[part][name] != other[part][name]}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", ["strong", "paper"])
+def test_a_preset_as_a_variant_means_the_same_in_every_comparison(name: str, preset: str) -> None:
+    assert run_config(variant_named(name), preset, {}, {}, seed=0) == make_config(name)
+
+
+def test_what_the_user_gives_changes_a_whole_preset_too() -> None:
+    config = run_config(variant_named("strong"), "fast", {"epochs": 5}, {"hidden": 4}, seed=0)
+    assert changes(config, make_config("strong")) == {"hidden": 4}
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("strong-")])
+def test_ablations_of_strong_change_what_they_say_and_nothing_else(name: str) -> None:
+    config = run_config(variant_named(name), "fast", {}, {}, seed=0)
+    changed = changes(config, make_config("strong"))
+    assert len(changed) == (2 if name == "strong-masked" else 1)
+    kinds = str(PRESETS["strong"]["evidence"]).split(",")
+    without = name.removeprefix("strong-no-")
+    if without in kinds:
+        assert sorted([*str(changed["evidence"]).split(","), without]) == sorted(kinds)
+    elif name in PROMISES:
+        assert changed.items() <= PROMISES[name].items()
+    assert VARIANTS[name].summary.startswith(f"{VARIANTS[name].label}: preset strong, ")
+    assert all(f"{setting}={value}" in VARIANTS[name].summary for setting, value in changed.items())
+
+
+def test_strong_can_be_left_without_each_kind_of_evidence() -> None:
+    kinds = str(PRESETS["strong"]["evidence"]).split(",")
+    assert len(kinds) > 1
+    assert {f"strong-no-{kind}" for kind in kinds} <= set(VARIANTS)
 
 
 def test_labels_are_unique() -> None:

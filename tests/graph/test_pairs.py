@@ -103,7 +103,7 @@ def test_a_sample_of_common_neighbours_stands_for_all(
     short = torch.minimum(degree[heads], degree[tails])
     listed = torch.minimum(short, torch.tensor(most))[sample.owner]
     torch.testing.assert_close(sample.weight, short[sample.owner] / listed)
-    # The leaves of hub 0 are those of hub 1; of their rows only the hubs themselves, one at most listed, are not common.
+    # Both hubs have the same leaves: of what is listed only the other hub itself is not common.
     counts = sum_by_owner(sample.owner, sample.weight[:, None], len(heads)).squeeze(1)
     hubs = (heads == 0) & (tails == 1)
     step = float(degree[0]) / most

@@ -99,7 +99,16 @@ def test_links_fewer_than_a_batch_are_one_batch() -> None:
 
 @pytest.mark.parametrize(
     ("links_per_batch", "at_least", "batches"),
-    [(65_536, 1, 1), (65_536, 8, 8), (65_536, 7, 7), (10, 2, 8), (10, 8, 8), (10, 16, 16), (3, 8, 27), (65_536, 80, 80)],
+    [
+        (65_536, 1, 1),
+        (65_536, 8, 8),
+        (65_536, 7, 7),
+        (10, 2, 8),
+        (10, 8, 8),
+        (10, 16, 16),
+        (3, 8, 27),
+        (65_536, 80, 80),
+    ],
 )
 def test_few_links_are_dealt_into_several_batches(links_per_batch: int, at_least: int, batches: int) -> None:
     supervision = random_view(100, 80).out_rows

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from headtail.graph.evidence import PairEvidence
 from headtail.graph.view import GraphView
+from headtail.sampling import sampler as module
 from headtail.sampling.batches import BATCHES
 from headtail.sampling.negatives import NegativeSpace
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
@@ -26,6 +27,7 @@ def sampler(
     links_per_batch: int = 12,
     device: torch.device | str = "cpu",
     evidence: PairEvidence | None = None,
+    keep: bool = False,
 ) -> BatchSampler:
     supervision = (view.in_rows if reverse else view.out_rows).to(device)
     return BatchSampler(
@@ -38,6 +40,7 @@ def sampler(
         gnn_scope=scope,
         layers=2,
         evidence=evidence,
+        keep_evidence=keep,
     )
 
 
@@ -129,13 +132,13 @@ def test_batches_on_every_device(device: torch.device) -> None:
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("kind", ["rows", "edges"])
-@pytest.mark.parametrize("negatives", ["uniform", "tail", "popular", "near"])
+@pytest.mark.parametrize(("negatives", "keep"), [("uniform", True), ("tail", True), ("popular", False), ("near", True)])
 def test_evidence_is_of_positives_then_negatives_from_head_to_tail(
-    directed: bool, reverse: bool, kind: str, negatives: str
+    directed: bool, reverse: bool, kind: str, negatives: str, keep: bool
 ) -> None:
     view = random_view(directed=directed)
     evidence = PairEvidence(["degrees", "similarity", "paths"], view, message_graph(view, 4).features)
-    for batch in epoch(sampler(view, kind, negatives, 2, reverse=reverse, evidence=evidence)):
+    for batch in epoch(sampler(view, kind, negatives, 2, reverse=reverse, evidence=evidence, keep=keep)):
         rows, columns = batch.nodes[torch.cat([batch.positive, batch.negative], dim=1)]
         heads, tails = (columns, rows) if reverse else (rows, columns)
         assert batch.evidence is not None
@@ -148,3 +151,24 @@ def test_a_batch_knows_the_graph_it_was_drawn_from() -> None:
     for batch in epoch(source):
         assert batch.graph is source.graph
         assert batch.evidence is None
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("keep", "most", "lookups"), [(True, 10**6, 1), (True, 10, 2), (False, 10**6, 2)])
+def test_kept_evidence_of_positives_is_looked_up_once(
+    keep: bool, most: int, lookups: int, reverse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_KEPT", most)
+    view = random_view()
+    evidence = PairEvidence(["degrees", "paths"], view, message_graph(view, 4).features)
+    source = sampler(view, "edges", "tail", reverse=reverse, links_per_batch=10**6, evidence=evidence, keep=keep)
+    asked: list[int] = []
+    look_up = PairEvidence.__call__
+    monkeypatch.setattr(PairEvidence, "__call__", lambda *args: asked.append(len(args[1])) or look_up(*args))
+    links = view.links.shape[1]
+    (first,), (second,) = epoch(source, 0), epoch(source, 1)
+    assert asked.count(links) == lookups + 2  # there are as many negatives, and those are always looked up
+    for batch in (first, second):
+        ends = batch.nodes[batch.positive]
+        assert batch.evidence is not None
+        assert torch.equal(batch.evidence[:links], look_up(evidence, *(ends.flip(0) if reverse else ends)))

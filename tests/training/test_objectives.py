@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from headtail.config import make_config
 from headtail.errors import ConfigError
+from headtail.training.learner import resolve_auto
 from headtail.training.objectives import OBJECTIVES
 
 POSITIVE = torch.tensor([2.0, -1.0, 0.5])
@@ -100,3 +102,18 @@ def test_gradients_by_finite_differences(name: str) -> None:
 def gradient_of(tensor: Tensor) -> Tensor:
     assert tensor.grad is not None
     return tensor.grad
+
+
+@pytest.mark.parametrize(
+    ("setting", "metric", "objective"),
+    [
+        ("auto", "mrr", "cross_entropy"),
+        ("auto", "hits@50", "squared_hinge"),
+        ("auto_smooth", "mrr", "cross_entropy"),
+        ("auto_smooth", "hits@50", "logistic"),
+        ("logistic", "mrr", "logistic"),
+    ],
+)
+def test_the_metric_chooses_the_objective(setting: str, metric: str, objective: str) -> None:
+    config = resolve_auto(make_config(settings={"objective": setting}), metric)
+    assert config.training.objective == objective

@@ -1,12 +1,17 @@
 """Training and scoring on a GPU: the same answers as on the CPU, and the same ones every time."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from headtail import LinkPredictor
+from headtail.graph.evidence import PairEvidence, choose_evidence
+from headtail.graph.graph import Graph
+from headtail.graph.view import GraphView
 from headtail.training.observer import Observer
+from random_graphs import graph_of, random_links
 from tiny_runs import Stop, history, predictor, same_weights, small_graph, timeless, trained, weights
 
 pytestmark = pytest.mark.gpu
@@ -18,8 +23,8 @@ def test_cpu_and_gpu_score_alike(encoder: str, tmp_path: Path) -> None:
     on_cpu, on_gpu = (LinkPredictor.load(tmp_path / "run", device) for device in ("cpu", "cuda"))
     one, other = (model.method.model for model in (on_cpu, on_gpu))
     view = on_cpu.task.test_view
-    rows_columns = one.represent_all(on_cpu.method.message_graph(view))
-    for wanted, found in zip(rows_columns, other.represent_all(on_gpu.method.message_graph(view)), strict=True):
+    rows_columns = one.represent_all(on_cpu.method.surroundings(view).graph)
+    for wanted, found in zip(rows_columns, other.represent_all(on_gpu.method.surroundings(view).graph), strict=True):
         assert found.is_cuda
         torch.testing.assert_close(found.cpu(), wanted, atol=1e-4, rtol=1e-4)
     heads = torch.arange(60)
@@ -63,3 +68,55 @@ def test_a_run_moves_from_gpu_to_cpu(tmp_path: Path) -> None:
     moved = predictor(device="cpu").fit(graph, tmp_path / "run", resume=True, observer=Observer())
     assert moved.finished
     assert moved._test_scorer().device.type == "cpu"
+
+
+def dated_graph() -> Graph:
+    """Returns links of 60 nodes over 40 dates, for evidence of every kind."""
+    return graph_of(random_links(60, 600, True), 60, times=torch.arange(600) // 15)
+
+
+STRONG = {"structure": "auto", "featureless": 6, "evaluate_every": 1}
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("dates", [None, 40])
+def test_cpu_and_gpu_find_the_same_evidence(directed: bool, dates: int | None) -> None:
+    links = random_links(300, 3000, directed)
+    times = None if dates is None else torch.arange(3000) % dates
+    view = GraphView(300, directed, links, times)
+    features = torch.randn(300, 8, generator=torch.Generator().manual_seed(0))
+    kinds = choose_evidence("degrees,common,paths,similarity,ages", view)
+    on_cpu, on_gpu = PairEvidence(kinds, view, features), PairEvidence(kinds, view, features.cuda())
+    heads, tails = torch.cartesian_prod(torch.arange(40), torch.arange(300)).T
+    found = on_gpu(heads.cuda(), tails.cuda())
+    torch.testing.assert_close(found.cpu(), on_cpu(heads, tails), rtol=1e-4, atol=1e-4)
+    assert torch.equal(found, on_gpu(heads.cuda(), tails.cuda()))
+    there, back = on_gpu.rows(torch.arange(40).cuda(), 0, 300, False)
+    torch.testing.assert_close(there.flatten(0, 1), found)
+    assert back is not None
+    torch.testing.assert_close(back.flatten(0, 1).cpu(), on_cpu(tails, heads), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{}, {"reverse": True}, {"supervision": "all", "masked": 0.3}])
+def test_a_strong_epoch_on_the_gpu_is_like_one_on_the_cpu(settings: dict[str, Any], tmp_path: Path) -> None:
+    graph = dated_graph()
+    settings = STRONG | {"epochs": 1} | settings
+    on_cpu, on_gpu = (trained(graph, device=device, **settings) for device in ("cpu", "cuda"))
+    one, other = on_cpu.history[0], on_gpu.history[0]
+    assert (one["links"], one["pairs_scored"]) == (other["links"], other["pairs_scored"])
+    assert other["loss"] == pytest.approx(one["loss"], rel=0.3)  # batches and negatives are drawn differently
+    assert history(trained(graph, device="cuda", **settings)) == history(on_gpu)
+    on_gpu.save(tmp_path / "run")
+    moved = LinkPredictor.load(tmp_path / "run", "cpu")
+    heads = torch.arange(60)
+    found = on_gpu._test_scorer().score_rows(heads.cuda(), 0, 60).cpu()
+    torch.testing.assert_close(found, moved._test_scorer().score_rows(heads, 0, 60), atol=1e-3, rtol=1e-3)
+
+
+def test_a_strong_run_is_resumed_on_the_gpu(tmp_path: Path) -> None:
+    graph = dated_graph()
+    whole = trained(graph, device="cuda", **STRONG)
+    predictor(device="cuda", **STRONG).fit(graph, tmp_path / "run", observer=Stop(2))
+    resumed = predictor(device="cuda", **STRONG).fit(graph, tmp_path / "run", resume=True, observer=Observer())
+    assert history(resumed) == history(whole)
+    assert same_weights(weights(resumed), weights(whole))

@@ -113,7 +113,8 @@ def _default(name: str, plain: object) -> str:
         values = {preset: "on" if value else "off" for preset, value in values.items()}
     if len(set(values.values())) == 1:
         return f"default {next(iter(values.values()))}"
-    return ", ".join(f"{preset} {value}" for preset, value in sorted(values.items()))
+    # A space after commas lets a list of names break into lines.
+    return "; ".join(f"{preset} {value}" for preset, value in sorted(values.items())).replace(",", ", ")
 
 
 def _number_or_word(number: type, words: list[str]) -> Callable[[str], object]:

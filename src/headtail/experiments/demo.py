@@ -90,10 +90,14 @@ def _heuristic_point(name: str, scorer: PairScorer, task: LinkTask) -> Curve:
 
 
 def _trained_curve(predictor: LinkPredictor) -> Curve:
-    """Returns validation accuracy over the seconds of training."""
-    records = predictor.history
-    seconds = list(accumulate(record["seconds"] for record in records))
-    return Curve(PRESET, seconds, [100 * record["valid_mrr"] for record in records])
+    """Returns validation accuracy over the seconds of training, at the epochs that were validated."""
+    seconds = accumulate(record["seconds"] for record in predictor.history)
+    points = [
+        (spent, 100 * record["valid_mrr"])
+        for spent, record in zip(seconds, predictor.history, strict=True)
+        if "valid_mrr" in record
+    ]
+    return Curve(PRESET, [spent for spent, _ in points], [value for _, value in points])
 
 
 def _recommendations(predictor: LinkPredictor) -> pd.DataFrame:
