@@ -38,7 +38,7 @@ def views_to_ask() -> list[tuple[str, GraphView]]:
         name = "directed" if directed else "undirected"
         none, one = torch.empty(2, 0, dtype=torch.int64), as_links([(0, 2)])
         found += [
-            (f"{name} random", dated_view(18, 45, directed)),
+            (f"{name} random", dated_view(14, 32, directed)),
             (f"{name} dense", dated_view(9, 20, directed, seed=3)),
             (f"{name} hubs", hub_view(directed)),
             (f"{name} one link", GraphView(4, directed, one, torch.tensor([5]))),
@@ -169,9 +169,9 @@ def similarity(bare: GraphView, features: Tensor, head: int, tail: int) -> list[
 def freshness(view: GraphView) -> Matrix:
     """Returns e^(−age / 0.15) of every pair of neighbours, the newer link counting; 0 elsewhere."""
     assert view.times is not None
-    fresh, times = np.zeros((view.num_nodes, view.num_nodes)), view.times.tolist()
+    fresh, times = np.zeros((view.num_nodes, view.num_nodes)), view.times.numpy()
     for (head, tail), time in zip(as_pairs(view.links), times, strict=True):
-        value = np.exp(-sum(other > time for other in times) / len(times) / 0.15)
+        value = np.exp(-(times > time).mean() / 0.15)
         fresh[head, tail] = fresh[tail, head] = max(value, fresh[head, tail])
     return fresh
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from evidence_oracle import KINDS, VIEWS, all_pairs, columns, dated_view, features_of, hub_view, without_link
 from hypothesis import given
+from sklearn.metrics import roc_auc_score
 
 from headtail.errors import ConfigError
 from headtail.graph import evidence as module
@@ -109,20 +110,21 @@ def test_ages_of_a_link_are_those_of_the_view_without_it(directed: bool, seed: i
 @DIRECTED
 def test_links_of_a_random_graph_look_like_other_pairs(directed: bool) -> None:
     """Links drawn evenly have nothing in common but themselves: no column may tell them from unlinked pairs."""
-    nodes, count = 400, 3000
-    random = np.random.default_rng(0)
-    cells = random.permutation(nodes * nodes)
-    heads, tails = np.divmod(cells, nodes)
+    areas = np.array([areas_of_links_drawn_evenly(directed, seed) for seed in range(10)])
+    # Of one graph an area strays by 0.016 at most (pairs share nodes), so the mean of ten by 0.005.
+    telling = np.flatnonzero(abs(areas.mean(axis=0) - 0.5) > 0.02)
+    assert telling.size == 0, f"columns {telling} tell links apart"
+
+
+def areas_of_links_drawn_evenly(directed: bool, seed: int, nodes: int = 300, count: int = 2000) -> list[float]:
+    """Returns the area under the ROC curve of every column, telling links from as many other pairs."""
+    random = np.random.default_rng(seed)
+    heads, tails = np.divmod(random.permutation(nodes * nodes), nodes)
     fit = heads != tails if directed else heads < tails
-    pairs = torch.from_numpy(np.stack([heads[fit], tails[fit]]))
+    pairs = torch.from_numpy(np.stack([heads[fit], tails[fit]])[:, : 2 * count])
     view = GraphView(nodes, directed, pairs[:, :count], torch.from_numpy(random.integers(0, 50, count)))
-    found = evidence_of(view)(*pairs[:, : 2 * count]).numpy()
-    linked, other = found[:count], found[count:]
-    for column in range(found.shape[1]):
-        higher = (linked[:, None, column] > other[None, :, column]).mean()
-        same = (linked[:, None, column] == other[None, :, column]).mean()
-        # The standard error of this share is below 0.0075.
-        assert abs(higher + same / 2 - 0.5) < 0.025, f"column {column} tells links apart"
+    found = evidence_of(view)(*pairs).numpy()
+    return [roc_auc_score(np.arange(2 * count) < count, column) for column in found.T]
 
 
 @DIRECTED
@@ -140,7 +142,7 @@ def test_samples_of_long_rows_do_not_tell_links(directed: bool, most: int, monke
 
 @ASKED
 @pytest.mark.parametrize("one_way", [True, False])
-@pytest.mark.parametrize(("limit", "most"), [(40, 256), (1, 256), (40, 3), (2, 3)])
+@pytest.mark.parametrize(("limit", "most"), [(40, 256), (1, 256), (2, 3)])
 def test_rows_equal_pairs(
     view: GraphView, one_way: bool, limit: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +174,7 @@ def test_rows_are_spared_the_search_for_what_is_far(directed: bool) -> None:
 
 
 @DIRECTED
-@pytest.mark.parametrize("block", [1, 100, 300])
+@pytest.mark.parametrize("block", [300, 1000])
 def test_blocks_do_not_change_values(directed: bool, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     view = hub_view(directed)
     evidence, (heads, tails) = evidence_of(view), all_pairs(view)

