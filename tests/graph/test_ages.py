@@ -41,7 +41,8 @@ def test_of_two_links_the_newer_counts() -> None:
 @ASKED
 def test_activity_without_the_other_end(view: GraphView) -> None:
     heads, tails = all_pairs(view)
-    total, most = Freshness(view.neighbours, view).without(heads, tails)
+    everywhere = torch.ones_like(heads, dtype=torch.bool)
+    total, most = Freshness(view.neighbours, view).without(heads, tails, everywhere)
     fresh = freshness(view)
     for place, (head, tail) in enumerate(zip(heads.tolist(), tails.tolist(), strict=True)):
         row = fresh[head].copy()

@@ -92,6 +92,22 @@ def test_evidence_of_a_link_is_that_of_the_view_without_it(view: GraphView) -> N
         torch.testing.assert_close(evidence(*pair), bare(*pair), rtol=1e-4, atol=1e-4)
 
 
+@ASKED
+def test_a_hidden_link_is_no_evidence_for_other_tails_of_its_head(view: GraphView) -> None:
+    """What a negative with the head of a link sees is the view without that link."""
+    evidence = evidence_of(view, UNDATED)
+    tails = torch.arange(view.num_nodes)
+    for head, tail in as_pairs(both_directions(view)):
+        if view.directed and view.out_rows.contains(torch.tensor([tail]), torch.tensor([head])):
+            continue  # the ends stay neighbours; the link that leads back is then left out with the hidden one
+        unlinked = ~view.out_rows.contains(torch.full_like(tails, head), tails)
+        others = tails[(unlinked & (tails != head)) | (tails == tail)]
+        heads = torch.full_like(others, head)
+        bare = evidence_of(without_link(view, head, tail), UNDATED)
+        found = evidence(heads, others, hidden=torch.full_like(others, tail))
+        torch.testing.assert_close(found, bare(heads, others), rtol=1e-4, atol=1e-4)
+
+
 @DIRECTED
 @pytest.mark.parametrize("seed", range(3))
 def test_ages_of_a_link_are_those_of_the_view_without_it(directed: bool, seed: int) -> None:

@@ -54,9 +54,9 @@ def test_sums_by_owner(owners: list[int]) -> None:
 
 
 @ASKED
-def test_linked_tells_the_links(view: GraphView) -> None:
+def test_the_links_hide_themselves(view: GraphView) -> None:
     heads, tails = all_pairs(view)
-    assert Pairs(view, heads, tails).linked.tolist() == adjacency(view).flatten().tolist()
+    assert Pairs(view, heads, tails).hides.float().tolist() == adjacency(view).flatten().tolist()
 
 
 @given(views(min_links=0))

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from headtail.graph.evidence import PairEvidence
 from headtail.graph.view import GraphView
-from headtail.sampling import sampler as module
+from headtail.sampling import evidence as module
 from headtail.sampling.batches import BATCHES
+from headtail.sampling.evidence import BatchEvidence
 from headtail.sampling.negatives import NegativeSpace
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.sampler import Batch, BatchSampler, GnnScope
@@ -39,8 +40,7 @@ def sampler(
         neighbours=NEIGHBOURS["bns"](Fanout(3, 2, 0.5)),
         gnn_scope=scope,
         layers=2,
-        evidence=evidence,
-        keep_evidence=keep,
+        evidence=None if evidence is None else BatchEvidence(evidence, reverse, supervision if keep else None),
     )
 
 
@@ -141,8 +141,14 @@ def test_evidence_is_of_positives_then_negatives_from_head_to_tail(
     for batch in epoch(sampler(view, kind, negatives, 2, reverse=reverse, evidence=evidence, keep=keep)):
         rows, columns = batch.nodes[torch.cat([batch.positive, batch.negative], dim=1)]
         heads, tails = (columns, rows) if reverse else (rows, columns)
+        links = batch.positive.shape[1]
+        hidden = tails.clone()
+        for place, of in enumerate(batch.negative_of.tolist(), links):
+            if heads[place] == heads[of]:  # a negative that keeps the head does not see the link of its positive
+                hidden[place] = tails[of]
         assert batch.evidence is not None
-        assert torch.equal(batch.evidence, evidence(heads, tails))
+        assert torch.equal(batch.evidence, evidence(heads, tails, hidden=hidden))
+        assert negatives == "uniform" or not torch.equal(batch.evidence, evidence(heads, tails)) or reverse
         assert not torch.equal(batch.evidence, evidence(tails, heads))
 
 
@@ -164,7 +170,9 @@ def test_kept_evidence_of_positives_is_looked_up_once(
     source = sampler(view, "edges", "tail", reverse=reverse, links_per_batch=10**6, evidence=evidence, keep=keep)
     asked: list[int] = []
     look_up = PairEvidence.__call__
-    monkeypatch.setattr(PairEvidence, "__call__", lambda *args: asked.append(len(args[1])) or look_up(*args))
+    monkeypatch.setattr(
+        PairEvidence, "__call__", lambda *args, **more: asked.append(len(args[1])) or look_up(*args, **more)
+    )
     links = view.links.shape[1]
     (first,), (second,) = epoch(source, 0), epoch(source, 1)
     assert asked.count(links) == lookups + 2  # there are as many negatives, and those are always looked up

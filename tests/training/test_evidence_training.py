@@ -110,7 +110,7 @@ def test_positives_do_not_tell_themselves(directed: bool, settings: dict[str, An
 
 @DIRECTED
 def test_such_a_test_would_see_a_leak(directed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pairs, "linked", property(lambda pairs: torch.zeros(len(pairs))))
+    monkeypatch.setattr(Pairs, "hides", property(lambda pairs: torch.zeros(len(pairs), dtype=torch.bool)))
     values, positive = training_evidence(directed)
     assert telling(values, positive) > 0.1
 

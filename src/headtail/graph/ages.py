@@ -29,9 +29,10 @@ class Freshness:
         tied = torch.bincount(rows.row[is_most], minlength=rows.num_rows) > 1
         self.second = torch.where(tied, self.most, self._most(self.of_entry.masked_fill(is_most, 0.0)))
 
-    def without(self, nodes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns log sums and maxima [P] over the rows of `nodes`, each without its entry for `others`, if any."""
+    def without(self, nodes: Tensor, others: Tensor, hides: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns log sums and maxima [P] over the rows of `nodes`, without the entry of `others` where `hides` [P]."""
         entry, found = self.rows.find(nodes, others)
+        found &= hides
         own = torch.where(found, self.of_entry[entry], 0.0) if self.of_entry.numel() else self.total[nodes]
         total = (self.total[nodes] - own).clamp(min=0).log1p()
         is_most = found & (own == self.most[nodes])

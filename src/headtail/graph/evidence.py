@@ -38,16 +38,18 @@ class PairEvidence:
         self._remembered = 0
 
     @torch.no_grad()
-    def __call__(self, heads: Tensor, tails: Tensor, near: Tensor | None = None) -> Tensor:
+    def __call__(
+        self, heads: Tensor, tails: Tensor, near: Tensor | None = None, hidden: Tensor | None = None
+    ) -> Tensor:
         """Returns float32 [P, width] for the pairs (heads[p], tails[p]).
 
         Where it is known, `near` bool [P] tells which pairs have common neighbours or short paths; the rest is
-        spared the search.
+        spared the search. `hidden` [P] is as in `Pairs`.
         """
         out = torch.empty(heads.numel(), self.width, device=heads.device)
         for first, last in self._cuts(heads, tails):
-            close = None if near is None else near[first:last]
-            pairs = Pairs(self.view, heads[first:last], tails[first:last], close)
+            close, unseen = (None if each is None else each[first:last] for each in (near, hidden))
+            pairs = Pairs(self.view, heads[first:last], tails[first:last], close, unseen)
             columns = [column for part in self.parts for column in part.columns(pairs)]
             out[first:last] = torch.stack(columns, dim=1)
         return out

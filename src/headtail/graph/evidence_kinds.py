@@ -45,8 +45,9 @@ class Degrees(Evidence):
         self.out_degree, self.in_degree = view.out_rows.degrees.float(), view.in_rows.degrees.float()
 
     def columns(self, pairs: Pairs) -> list[Tensor]:
-        heads, tails, own = pairs.heads, pairs.tails, pairs.linked
-        out_of_head, into_tail = self.out_degree[heads] - own, self.in_degree[tails] - own
+        heads, tails = pairs.heads, pairs.tails
+        out_of_head = self.out_degree[heads] - pairs.hides.float()
+        into_tail = self.in_degree[tails] - pairs.hides_own.float()
         if not self.view.directed:
             return [out_of_head.log1p(), into_tail.log1p()]
         reverse = self.view.out_rows.contains(tails, heads).float()
@@ -103,7 +104,7 @@ class Paths(Evidence):
 
     def columns(self, pairs: Pairs) -> list[Tensor]:
         sums = 100 * self.paths.weigh(pairs)
-        others = (self.in_degree[pairs.tails] - pairs.linked).clamp(min=1)
+        others = (self.in_degree[pairs.tails] - pairs.hides_own.float()).clamp(min=1)
         return [sums.log1p(), (sums / others).log1p()]
 
 
@@ -120,14 +121,15 @@ class Similarity(Evidence):
         self.out_degree, self.in_degree = view.out_rows.degrees.float(), view.in_rows.degrees.float()
 
     def columns(self, pairs: Pairs) -> list[Tensor]:
-        heads, tails, own = pairs.heads, pairs.tails, pairs.linked
+        heads, tails, hides, own = pairs.heads, pairs.tails, pairs.hides.float(), pairs.hides_own.float()
         head, tail = self.unit[heads], self.unit[tails]
-        # The tail itself is among the head's tails where the link exists; its cosine with itself is taken out.
-        to_tails = (self.tails_of[heads] * tail).sum(dim=1) - own * tail.square().sum(dim=1)
+        # What a hidden link adds to the sums is taken out again: its tail to the head's tails, its head to the tail's.
+        other = tail if pairs.hidden is None else self.unit[pairs.other]
+        to_tails = (self.tails_of[heads] * tail).sum(dim=1) - hides * (other * tail).sum(dim=1)
         to_heads = (self.heads_of[tails] * head).sum(dim=1) - own * head.square().sum(dim=1)
         return [
             (head * tail).sum(dim=1),
-            to_tails / (self.out_degree[heads] - own).clamp(min=1),
+            to_tails / (self.out_degree[heads] - hides).clamp(min=1),
             to_heads / (self.in_degree[tails] - own).clamp(min=1),
         ]
 
@@ -148,5 +150,8 @@ class Ages(Evidence):
         common, fresh = pairs.common, self.freshness
         both = fresh.of_entry[common.head_entry] * fresh.of_entry[common.tail_entry]
         values = torch.stack([10 * both, both * self.rarity[common.node]], dim=1)
-        of_head, of_tail = fresh.without(pairs.heads, pairs.tails), fresh.without(pairs.tails, pairs.heads)
+        # A link that leads back from the tail to the head is left out as well: it would be of the same two nodes.
+        own = pairs.other == pairs.tails
+        of_head = fresh.without(pairs.heads, pairs.other, pairs.hides | own)
+        of_tail = fresh.without(pairs.tails, pairs.heads, own)
         return [*pairs.sum_over_common(values).log1p().T, *of_head, *of_tail]

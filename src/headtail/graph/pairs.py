@@ -68,32 +68,49 @@ class Pairs:
     """Pairs (heads[p], tails[p]), [P] each, as seen from a view whose tensors live where the pairs do.
 
     `near` bool [P] tells, where it is known, which pairs have neighbours or short paths in common at all.
+    `hidden` [P] is for each pair a node whose link from the head is not looked at; by default the tail, since a link
+    is no evidence for itself. A negative that is compared with a link has that link's tail here, so that both are seen
+    in the same graph.
     """
 
     view: GraphView
     heads: Tensor
     tails: Tensor
     near: Tensor | None = None
+    hidden: Tensor | None = None
 
     def __len__(self) -> int:
         return self.heads.numel()
 
     @cached_property
-    def linked(self) -> Tensor:
-        """float32 [P], 1 where the view has the very link that is asked about: it is no evidence for itself."""
-        return self.view.out_rows.contains(self.heads, self.tails).float()
+    def other(self) -> Tensor:
+        """int64 [P], the node whose link from the head is hidden."""
+        return self.tails if self.hidden is None else self.hidden
+
+    @cached_property
+    def hides(self) -> Tensor:
+        """bool [P], whether there is a link to hide."""
+        return self.view.out_rows.contains(self.heads, self.other)
+
+    @cached_property
+    def hides_own(self) -> Tensor:
+        """bool [P], whether it is the very link that is asked about."""
+        return self.hides & (self.other == self.tails)
 
     @cached_property
     def common(self) -> Common:
         """The common neighbours, found by looking up the shorter of two rows in the longer one.
 
-        A link is never among its own: z is neither end, since there are no self-loops.
+        The tail itself is never among them, since there are no self-loops; another node whose link is hidden is left
+        out, in directed graphs also where a link leads back.
         """
         rows = self.view.neighbours
         swapped = rows.degrees[self.heads] > rows.degrees[self.tails]
         short, long = torch.where(swapped, self.tails, self.heads), torch.where(swapped, self.heads, self.tails)
         listed = self.list_entries(rows, short)
         entry, found = rows.find(long[listed.owner], rows.col[listed.entry])
+        if self.hidden is not None:
+            found &= ~self.hides[listed.owner] | (rows.col[listed.entry] != self.other[listed.owner])
         hit = found.nonzero().squeeze(1)
         owner, of_short, of_long = listed.owner[hit], listed.entry[hit], entry[hit]
         exchanged = swapped[owner]

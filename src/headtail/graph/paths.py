@@ -56,10 +56,13 @@ class ShortPaths:
         entry, found = self.shared.find(pairs.heads[listed.owner], into.col[listed.entry])
         assert self.shared.weight is not None
         weight = self.shared.weight[entry] * found if self.shared.weight.numel() else listed.weight * 0
-        # With the link i → j, the tail j is among those that i shares with every other head k of j.
-        # It is taken out entry by entry, so that a row of which only some are listed does not leave a rest of it.
-        own = pairs.linked * self.share[pairs.tails]
-        weight = (weight - own[listed.owner]).clamp(min=0) * listed.weight
+        # A hidden link i → h makes h one of the tails that i shares with every other head k of h. It is taken out
+        # entry by entry, so that a row of which only some are listed does not leave a rest of it.
+        share = pairs.hides * self.share[pairs.other]
+        through = share[listed.owner]
+        if pairs.hidden is not None:
+            through = through * pairs.view.out_rows.contains(into.col[listed.entry], pairs.other[listed.owner])
+        weight = (weight - through).clamp(min=0) * listed.weight
         return sum_by_owner(listed.owner, weight[:, None], len(pairs)).squeeze(1)
 
 

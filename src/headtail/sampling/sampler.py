@@ -2,23 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from headtail.graph.evidence import PairEvidence
 from headtail.graph.message import MessageGraph
 from headtail.sampling.batches import LinkBatches, Positives
+from headtail.sampling.evidence import BatchEvidence
 from headtail.sampling.negatives import Negatives, NegativeSpace, draw_negatives
 from headtail.sampling.neighbours import Neighbourhood, NeighbourSampler
 from headtail.sampling.numbering import Numbering
 
 # Which of a batch's nodes the model encodes with its GNN.
 GnnScope = Literal["rows", "all", "none"]
-# Evidence of training links is the same in every epoch; up to this many numbers of it are kept.
-MOST_KEPT = 2**28
 
 
 @dataclass(frozen=True)
@@ -76,10 +73,7 @@ class PairBatches:
 
 @dataclass(frozen=True)
 class BatchSampler:
-    """Composes batch kind, negatives and neighbour sampler into batches for a model.
-
-    With `keep_evidence` that of the training links is looked up once for all epochs.
-    """
+    """Composes batch kind, negatives, neighbour sampler and evidence into batches for a model."""
 
     graph: MessageGraph
     batches: LinkBatches
@@ -89,19 +83,10 @@ class BatchSampler:
     neighbours: NeighbourSampler
     gnn_scope: GnnScope
     layers: int
-    evidence: PairEvidence | None = None
-    keep_evidence: bool = False
+    evidence: BatchEvidence | None = None
 
     def __len__(self) -> int:
         return len(self.batches)
-
-    @cached_property
-    def _kept(self) -> Tensor | None:
-        """float32 [entries, columns], the evidence of every training link, where it is kept and memory allows."""
-        links = self.batches.supervision
-        if self.evidence is None or not self.keep_evidence or links.col.numel() * self.evidence.width > MOST_KEPT:
-            return None
-        return self._look_up(self.evidence, links.row, links.col)
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yields the batches of one epoch; rows without a training link yield none by themselves."""
@@ -114,23 +99,10 @@ class BatchSampler:
         negatives = draw_negatives(
             self.negatives, self.negative_space, positives, self.negatives_per_positive, generator
         )
-        evidence = None
-        if self.evidence is not None:
-            learned = self._of_positives(self.evidence, positives)
-            evidence = torch.cat([learned, self._look_up(self.evidence, negatives.row, negatives.col)])
+        evidence = None if self.evidence is None else self.evidence(positives, negatives)
         batch = replace(number_pairs(positives, negatives, numbering), graph=self.graph, evidence=evidence)
         if self.gnn_scope == "none":
             return batch
         targets = batch.nodes[: batch.num_rows] if self.gnn_scope == "rows" else batch.nodes
         neighbourhood = self.neighbours.sample(self.graph, targets, self.layers, numbering, generator)
         return replace(batch, neighbourhood=neighbourhood)
-
-    def _of_positives(self, evidence: PairEvidence, positives: Positives) -> Tensor:
-        if self._kept is None:
-            return self._look_up(evidence, positives.row, positives.col)
-        entry, _ = self.batches.supervision.find(positives.row, positives.col)
-        return self._kept[entry]
-
-    def _look_up(self, evidence: PairEvidence, rows: Tensor, columns: Tensor) -> Tensor:
-        heads, tails = (columns, rows) if self.negative_space.rows_are_tails else (rows, columns)
-        return evidence(heads, tails)

@@ -17,6 +17,7 @@ from headtail.graph.view import GraphView
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.models import MODELS, LinkModel, ModelShape
 from headtail.sampling.batches import BATCHES, Positives
+from headtail.sampling.evidence import BatchEvidence
 from headtail.sampling.negatives import NegativeSpace, draw_negatives
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.sampler import Batch, BatchSampler
@@ -127,19 +128,18 @@ class GnnMethod(Learner[Batch]):
         return MaskedBatches(view, masked, lambda links, shown: self._sampler(links, self._message_graph(shown)))
 
     def _sampler(self, links: Tensor, graph: MessageGraph, every_epoch: bool = False) -> BatchSampler:
-        s = self.config.sampling
+        s, rows = self.config.sampling, self._rows(links)
         output, inner = (None if count == "all" else count for count in (s.fanout_output, s.fanout_inner))
         return BatchSampler(
             graph=graph,
-            batches=BATCHES[s.batches](self._rows(links), s.links_per_batch, s.batches_per_epoch),
+            batches=BATCHES[s.batches](rows, s.links_per_batch, s.batches_per_epoch),
             negatives=s.negatives,
             negatives_per_positive=s.negatives_per_positive,
             negative_space=self._negative_space,
             neighbours=NEIGHBOURS[s.neighbours](Fanout(output, inner, s.blocked)),
             gnn_scope=self.model.gnn_scope,
             layers=self.config.model.layers,
-            evidence=self._training.evidence,
-            keep_evidence=every_epoch,
+            evidence=self._evidence(rows if every_epoch else None),
         )
 
     @cached_property
@@ -152,9 +152,14 @@ class GnnMethod(Learner[Batch]):
         view = GraphView(self.task.graph.num_nodes, self.task.graph.directed, links)
         return (view.in_rows if self.config.model.reverse else view.out_rows).to(self.device)
 
+    def _evidence(self, links: CSR | None) -> BatchEvidence | None:
+        """Returns what looks up the evidence of batches; that of `links`, if given, once for all epochs."""
+        evidence = self._training.evidence
+        return None if evidence is None else BatchEvidence(evidence, self.config.model.reverse, links)
+
     def _standardise(self) -> None:
         """Fits the evidence encoder's scale to a sample of training links and as many negatives."""
-        evidence, encoder = self._training.evidence, self.model.scorer.evidence
+        evidence, encoder = self._evidence(None), self.model.scorer.evidence
         if evidence is None or encoder is None:
             return
         generator = torch.Generator(device=self.device).manual_seed(self.config.training.seed)
@@ -162,9 +167,7 @@ class GnnMethod(Learner[Batch]):
         pick = torch.randint(rows.col.numel(), (SAMPLED_LINKS,), generator=generator, device=self.device)
         links = Positives(rows.row[pick], rows.col[pick], None)
         negatives = draw_negatives(self.config.sampling.negatives, self._negative_space, links, 1, generator)
-        row, col = torch.cat([links.row, negatives.row]), torch.cat([links.col, negatives.col])
-        heads, tails = (col, row) if self.config.model.reverse else (row, col)
-        encoder.standardise(evidence(heads, tails))
+        encoder.standardise(evidence(links, negatives))
 
     def loss(self, batch: Batch) -> Loss:
         assert batch.graph is not None
