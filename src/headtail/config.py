@@ -145,8 +145,7 @@ class TrainingConfig(Section):
     weight_decay: float = Field(0.0, ge=0, description="λ of the λ/2·‖W‖² penalty")
     objective: str = Field(
         "auto",
-        description="cross_entropy, logistic or squared_hinge; for mrr auto and auto_smooth are cross_entropy, "
-        "for hits@K auto is squared_hinge and auto_smooth is logistic",
+        description="cross_entropy, logistic or squared_hinge; auto: cross_entropy for mrr, squared_hinge for hits@K",
     )
     evaluate_every: int = Field(1, ge=1, description="epochs between evaluations on the validation links")
     seed: int = Field(0, ge=0, lt=2**63, description="fixes splits, weights, batches and negatives")

@@ -109,8 +109,6 @@ def gradient_of(tensor: Tensor) -> Tensor:
     [
         ("auto", "mrr", "cross_entropy"),
         ("auto", "hits@50", "squared_hinge"),
-        ("auto_smooth", "mrr", "cross_entropy"),
-        ("auto_smooth", "hits@50", "logistic"),
         ("logistic", "mrr", "logistic"),
     ],
 )

@@ -56,12 +56,6 @@ def test_auto_changes_nothing_that_was_chosen(metric: str) -> None:
     assert (half.sampling.negatives, half.training.objective) == ("uniform", "cross_entropy")
 
 
-@pytest.mark.parametrize(("metric", "objective"), [("mrr", "cross_entropy"), ("hits@20", "logistic")])
-def test_the_smooth_objectives_are_chosen_by_the_metric_too(metric: str, objective: str) -> None:
-    config = resolve_auto(make_config("paper", settings={"objective": "auto_smooth"}), metric)
-    assert config.training.objective == objective
-
-
 def test_the_metric_of_a_run_chooses_how_it_is_trained() -> None:
     model = trained(small_graph(), epochs=1, metric="hits@20", eval_negatives=1)
     assert model.method.config.training.objective == "squared_hinge"

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from headtail.nn.convolutions import linear
 
-HIDDEN = 64
+HIDDEN = 256
 # Standardised values beyond this are far outside of what training saw, and are cut.
 FARTHEST = 6.0
 

@@ -10,8 +10,6 @@ from headtail.registry import Registry
 # (positive [P], negative [Q], negative_of [Q]) → scalar
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
 OBJECTIVES: Registry[Objective] = Registry("objective")
-# What settings that choose by the metric mean for hits@K; for mrr they all mean cross_entropy.
-OBJECTIVES_FOR_HITS = {"auto": "squared_hinge", "auto_smooth": "logistic"}
 
 
 @OBJECTIVES.register("squared_hinge")
