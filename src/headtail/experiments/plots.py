@@ -33,11 +33,11 @@ def accuracy_time_plot(curves: Sequence[Curve], metric: str, title: str, path: P
         else:
             axes.plot(curve.seconds, curve.values, "s", color=colour, markersize=5, label=curve.name)
             axes.plot([curve.seconds[0], end], [curve.values[0]] * 2, ":", color=colour, linewidth=1.2)
-    axes.set_xlabel("seconds of training and scoring")
+    axes.set_xlabel("seconds of training; of scoring, where there is none")
     axes.set_ylabel(metric)
     axes.set_title(title, loc="left", fontsize=11)
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=8, loc="best")
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
     figure.tight_layout()
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.removeprefix("."))
