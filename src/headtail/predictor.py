@@ -42,7 +42,7 @@ class LinkPredictor:
     """Learns which links a graph is missing.
 
     Args:
-        preset: "strong" (the most accurate), "fast" (a smaller model) or "paper" (the published procedure).
+        preset: "strong" (reads evidence about pairs), "fast" (a small plain AML) or "paper" (the published procedure).
         config: a complete configuration, or a YAML file of settings that override the preset.
         **settings: single settings by name, for example epochs=25, encoder="gat", seed=1.
 

@@ -5,7 +5,7 @@ Value = bool | int | float | str
 PRESETS: dict[str, dict[str, Value]] = {
     # What the paper publishes for ogbl-citation2 (docs/method.md, 5).
     "paper": {},
-    # The most accurate over all kinds of graphs measured (docs/strong.md).
+    # Meant to be at least as right as any heuristic on any graph (docs/strong.md).
     "strong": {
         "layers": 2,
         "evidence": "degrees,common,paths,similarity,ages",

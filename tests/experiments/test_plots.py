@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import matplotlib.figure
 import matplotlib.image
 import pytest
+from matplotlib.figure import Figure
 
 from headtail.errors import HeadtailError
 from headtail.experiments.plots import Curve, accuracy_time_plot
@@ -12,15 +12,7 @@ from headtail.experiments.plots import Curve, accuracy_time_plot
 CURVES = [Curve("aml", [1.0, 2.0, 4.0], [10.0, 30.0, 35.0]), Curve("cn", [0.5], [20.0])]
 
 
-def test_the_plot_shows_every_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[matplotlib.figure.Figure] = []
-    save = matplotlib.figure.Figure.savefig
-
-    def keep(figure: matplotlib.figure.Figure, *arguments: object, **rest: object) -> None:
-        drawn.append(figure)
-        save(figure, *arguments, **rest)
-
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", keep)
+def test_the_plot_shows_every_method(tmp_path: Path, drawn: list[Figure]) -> None:
     path = tmp_path / "deep" / "plot.png"
     accuracy_time_plot(CURVES, "MRR (%)", "A title", path)
     assert matplotlib.image.imread(path).shape[:2] == (585, 975)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import matplotlib.figure
 import matplotlib.image
 import pytest
+from matplotlib.figure import Figure
 
 from headtail.errors import ConfigError, HeadtailError
 from headtail.evaluation.reliability import Bin, Reliability
@@ -13,15 +13,7 @@ from headtail.experiments.reliability import reliability_plot
 RESULT = Reliability(0.1234, 0.4321, 0.0567, [Bin(0.1, 0.2, 0, 900), Bin(0.6, 0.5, 30, 80), Bin(0.95, 0.9, 70, 3)])
 
 
-def test_the_plot_shows_bins_counts_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[matplotlib.figure.Figure] = []
-    save = matplotlib.figure.Figure.savefig
-
-    def keep(figure: matplotlib.figure.Figure, *arguments: object, **rest: object) -> None:
-        drawn.append(figure)
-        save(figure, *arguments, **rest)
-
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", keep)
+def test_the_plot_shows_bins_counts_and_figures(tmp_path: Path, drawn: list[Figure]) -> None:
     reliability_plot(RESULT, "A title", tmp_path / "plot.PNG")
     assert matplotlib.image.imread(tmp_path / "plot.PNG", format="png").shape[:2] == (975, 780)
     shares, counts = drawn[0].axes

@@ -6,9 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtail.config import make_config
 from headtail.errors import ConfigError
-from headtail.training.learner import resolve_auto
 from headtail.training.objectives import OBJECTIVES
 
 POSITIVE = torch.tensor([2.0, -1.0, 0.5])
@@ -102,16 +100,3 @@ def test_gradients_by_finite_differences(name: str) -> None:
 def gradient_of(tensor: Tensor) -> Tensor:
     assert tensor.grad is not None
     return tensor.grad
-
-
-@pytest.mark.parametrize(
-    ("setting", "metric", "objective"),
-    [
-        ("auto", "mrr", "cross_entropy"),
-        ("auto", "hits@50", "squared_hinge"),
-        ("logistic", "mrr", "logistic"),
-    ],
-)
-def test_the_metric_chooses_the_objective(setting: str, metric: str, objective: str) -> None:
-    config = resolve_auto(make_config(settings={"objective": setting}), metric)
-    assert config.training.objective == objective

@@ -5,14 +5,13 @@ a pair and no encoding, so a link stays cheap: O(N·C + |E|·M).
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from headtail.errors import ConfigError
 from headtail.graph.evidence_kinds import EVIDENCE, Paths
-from headtail.graph.pairs import Pairs
+from headtail.graph.pairs import Pairs, blocks_of
 from headtail.graph.view import GraphView
 
 # Pairs are looked at in blocks of about this many row entries.
@@ -104,14 +103,7 @@ class PairEvidence:
         """Cuts the pairs into blocks of bounded work."""
         degree = self.view.neighbours.degrees
         work = torch.minimum(degree[heads], degree[tails]) + self.view.in_rows.degrees[tails] + 64
-        ends = work.clamp(max=1024).cumsum(0)
-        if ends.numel() == 0:
-            return []
-        block = BLOCK_ENTRIES[heads.device.type]
-        steps = torch.arange(1, int(ends[-1]) // block + 1, device=heads.device) * block
-        inner = torch.searchsorted(ends, steps).tolist()
-        edges = sorted({0, *inner, heads.numel()})
-        return list(pairwise(edges))
+        return blocks_of(work.clamp(max=1024), BLOCK_ENTRIES[heads.device.type])
 
 
 def choose_evidence(setting: str, view: GraphView) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -43,6 +44,15 @@ def sum_by_owner(owner: Tensor, values: Tensor, size: int) -> Tensor:
     """Returns [size, c]: sums of values [K, c] whose `owner` [K], ascending, is the row; always the same numbers."""
     places = torch.arange(owner.numel(), device=owner.device)
     return CSR(row_pointers(owner, size), places, owner.numel()).matmul(values)
+
+
+def blocks_of(work: Tensor, most: int) -> list[tuple[int, int]]:
+    """Cuts items into consecutive blocks (first, last), each of about `most` in all of the `work` [n] of its items."""
+    if work.numel() == 0:
+        return []
+    ends = work.cumsum(0)
+    steps = torch.arange(1, int(ends[-1]) // most + 1, device=work.device) * most
+    return list(pairwise(sorted({0, *torch.searchsorted(ends, steps).tolist(), work.numel()})))
 
 
 @dataclass(frozen=True)

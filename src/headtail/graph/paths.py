@@ -1,13 +1,12 @@
 """Paths of three links between two nodes, weighed in memory that grows with the links and not with their squares."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from headtail.graph.csr import CSR, row_pointers
-from headtail.graph.pairs import Pairs, sum_by_owner
+from headtail.graph.pairs import Pairs, blocks_of, sum_by_owner
 from headtail.graph.view import GraphView
 
 # Pairs of heads that share a tail are kept for tails of few heads first, up to this many per link and in all.
@@ -50,7 +49,7 @@ class ShortPaths:
         return ShortPaths(shared, share)
 
     def weigh(self, pairs: Pairs) -> Tensor:
-        """Returns float32 [P], the weight of all paths that do not use the link of the pair itself."""
+        """Returns float32 [P], the weight of all paths that do not use the hidden link."""
         into = pairs.view.in_rows
         listed = pairs.list_entries(into, pairs.tails)
         entry, found = self.shared.find(pairs.heads[listed.owner], into.col[listed.entry])
@@ -69,14 +68,9 @@ class ShortPaths:
 def _shared_pairs(into: CSR, share: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
     """Returns keys i·N + k of all i ≠ k that share a kept tail, ascending, and the sum of the tails' shares."""
     tails = (share > 0).nonzero().squeeze(1)
-    pairs_of = into.degrees[tails].square().cumsum(0)
-    edges = [0]
-    if tails.numel():
-        steps = torch.arange(1, int(pairs_of[-1]) // BLOCK_PAIRS + 1, device=tails.device) * BLOCK_PAIRS
-        edges = sorted({0, *torch.searchsorted(pairs_of, steps).tolist(), tails.numel()})
     keys = [torch.empty(0, dtype=torch.int64, device=tails.device)]
     weights = [torch.empty(0, device=tails.device)]
-    for first, last in pairwise(edges):
+    for first, last in blocks_of(into.degrees[tails].square(), BLOCK_PAIRS):
         block = tails[first:last]
         owner, entry = into.entries_of(block)
         again, partner = into.entries_of(block[owner])
