@@ -130,11 +130,10 @@ class TrainingConfig(Section):
     supervision: Literal["all", "newest"] = Field(
         "all", description="links to learn from: all; or, where links are dated, the newest given the older ones"
     )
-    masked: float = Field(
-        0.0,
-        ge=0,
-        le=0.9,
-        description="share of the links that an epoch learns from and hides from encoders; 0: all links, none hidden",
+    folds: int = Field(
+        1,
+        ge=1,
+        description="parts that an epoch's links are dealt into, each hidden from encoders while it is learned",
     )
     averaging: float = Field(
         0.0,

@@ -76,6 +76,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
     try:
         with safe_open(path, framework="pt") as file:
             facts = json.loads((file.metadata() or {})["facts"])
-            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
+            # Copies, for where a tensor lies in the file would decide how its products are rounded.
+            return {name: file.get_tensor(name).clone() for name in file.keys()}, facts  # noqa: SIM118
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise RunError(f"{path} is damaged ({error}); restore it from a copy, or train again.") from error

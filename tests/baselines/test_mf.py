@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from embedding_case import EmbeddingCase, tiny_method
 
 from headtail.baselines import mf
-from headtail.baselines.mf import EmbeddingLinks, FactorModel, MatrixFactorisation, factor_features
+from headtail.baselines.mf import EmbeddingLinks, FactorModel, MatrixFactorisation, factor_structure
 from headtail.config import ModelConfig, make_config
 from headtail.datasets.synthetic import planted
 from headtail.graph.structure import STRUCTURES
@@ -101,16 +101,24 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("directed", [True, False])
 def test_features_have_their_shape_and_zeros_without_links(directed: bool) -> None:
     view = random_view(40, 120, directed)
-    features = factor_features(view, 7, seed=1)
-    assert features.shape == (40, 7)
+    structure = factor_structure(view, 7, seed=1)
+    features = structure.columns(view)
+    assert features.shape == (40, structure.width) == (40, 7)
     assert features.dtype == torch.float32
     assert not features.requires_grad
     linked = torch.bincount(view.links.ravel(), minlength=40) > 0
     assert 0 < int((~linked).sum()) < 20
     assert torch.equal(features[~linked], torch.zeros(int((~linked).sum()), 7))
     assert 0.5 < float(features[linked].square().mean()) < 2
-    assert torch.equal(features, factor_features(view, 7, seed=1))
-    assert not torch.equal(features, factor_features(view, 7, seed=2))
+    assert torch.equal(features, factor_structure(view, 7, seed=1).table)
+    assert not torch.equal(features, factor_structure(view, 7, seed=2).table)
+
+
+@pytest.mark.usefixtures("quick")
+def test_features_are_the_same_whatever_a_view_shows() -> None:
+    view = random_view(20, 40, True)
+    structure = factor_structure(view, 4)
+    assert torch.equal(structure.columns(GraphView(20, True, view.links[:, 5:])), structure.columns(view))
 
 
 @pytest.mark.usefixtures("quick")
@@ -120,8 +128,9 @@ def test_features_know_nothing_held_out(directed: bool) -> None:
     settings = {"structure": 8, "structure_from": "mf", "seed": 5, "eval_negatives": 2, "device": "cpu"}
     task = make_task(graph_of(links, 40, directed), make_config(settings=settings))
     train = GraphView(40, directed, task.split.train)
-    assert torch.equal(task.features, factor_features(train, 8, seed=5))
-    assert not torch.allclose(task.features, factor_features(GraphView(40, directed, links), 8, seed=5))
+    assert torch.equal(task.features, factor_structure(train, 8, seed=5).table)
+    every = GraphView(40, directed, links)
+    assert not torch.allclose(task.features, factor_structure(every, 8, seed=5).table)
 
 
 @pytest.mark.usefixtures("quick")
@@ -138,12 +147,12 @@ def test_features_leave_the_callers_random_numbers_alone(capsys: pytest.CaptureF
 @pytest.mark.parametrize("pairs", [[], [(0, 1)], [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)]])
 def test_features_of_tiny_graphs_are_finite(pairs: list[tuple[int, int]]) -> None:
     links = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
-    assert torch.isfinite(factor_features(GraphView(3, True, links), 4)).all()
+    assert torch.isfinite(factor_structure(GraphView(3, True, links), 4).table).all()
 
 
 def test_features_place_communities_together() -> None:
     raw = planted(200, 4, degree=10.0, noise=0.02, seed=0, dim=8)
-    features = F.normalize(factor_features(GraphView(200, False, torch.from_numpy(raw.links)), 16))
+    features = F.normalize(factor_structure(GraphView(200, False, torch.from_numpy(raw.links)), 16).table)
     likeness = features @ features.T
     linked = likeness[raw.links[0], raw.links[1]].mean()
     assert float(linked) > float(likeness.mean()) + 0.3

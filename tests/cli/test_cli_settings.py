@@ -49,7 +49,7 @@ def test_flags_override_yaml_overrides_preset(cli: Cli, links_csv: Path, tmp_pat
     assert (chosen["fanout_inner"], chosen["fanout_output"], chosen["structure"]) == ("all", "all", 4)
     assert chosen["residual"] is False
     # What nobody mentioned is the preset's, or the tree's where the preset has no say.
-    assert chosen["negatives_per_positive"] == PRESETS["strong"]["negatives_per_positive"] != 1
+    assert chosen["folds"] == PRESETS["strong"]["folds"] != 1
     assert chosen["homophily"] is True
 
 

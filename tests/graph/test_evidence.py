@@ -237,18 +237,28 @@ def test_what_is_remembered_is_looked_up_once_and_bounded(monkeypatch: pytest.Mo
 
 def test_names_are_chosen_in_order() -> None:
     dated, undated = dated_view(8, 10, True), random_view(8, 10)
-    assert choose_evidence("none", dated) == ()
-    assert choose_evidence("common,degrees", dated) == ("common", "degrees")
-    assert choose_evidence(" ages , paths", dated) == ("ages", "paths")
-    assert choose_evidence("ages,paths", undated) == ("paths",)
-    assert choose_evidence("ages", undated) == ()
+    assert choose_evidence("none", dated, True) == ()
+    assert choose_evidence("common,degrees", dated, True) == ("common", "degrees")
+    assert choose_evidence(" ages , paths", dated, True) == ("ages", "paths")
+    assert choose_evidence("ages,paths", undated, True) == ("paths",)
+    assert choose_evidence("ages", undated, True) == ()
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_nodes_without_features_of_their_own_have_no_similarity(dated: bool) -> None:
+    view = dated_view(8, 10, True) if dated else random_view(8, 10)
+    setting = "similarity,degrees, ages"
+    ages = ("ages",) if dated else ()
+    assert choose_evidence(setting, view, described=True) == ("similarity", "degrees", *ages)
+    assert choose_evidence(setting, view, described=False) == ("degrees", *ages)
+    assert choose_evidence("similarity", view, described=False) == ()
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_links_of_one_date_have_no_age(count: int) -> None:
     view = random_view(8, count)
     same = GraphView(8, True, view.links, torch.full((count,), 3))
-    assert choose_evidence("degrees,ages", same) == ("degrees",)
+    assert choose_evidence("degrees,ages", same, True) == ("degrees",)
 
 
 @pytest.mark.parametrize(
@@ -260,11 +270,13 @@ def test_links_of_one_date_have_no_age(count: int) -> None:
         ("common,", "unknown evidence ''"),
         ("", "unknown evidence ''"),
         ("common, common", "names a kind twice"),
+        ("similarity,similarity", "names a kind twice"),
     ],
 )
-def test_wrong_names_are_told(setting: str, message: str) -> None:
+@pytest.mark.parametrize("described", [True, False])
+def test_wrong_names_are_told(setting: str, message: str, described: bool) -> None:
     with pytest.raises(ConfigError) as caught:
-        choose_evidence(setting, random_view(8, 10))
+        choose_evidence(setting, random_view(8, 10), described)
     assert message in str(caught.value)
 
 

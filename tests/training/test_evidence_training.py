@@ -1,5 +1,6 @@
 """Evidence in training: it solves what features cannot, and neither noise nor the link itself counts as evidence."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from headtail import LinkPredictor
+from headtail.baselines import mf
 from headtail.config import make_config
 from headtail.datasets.raw import RawGraph
 from headtail.errors import ConfigError
@@ -17,7 +19,7 @@ from headtail.graph.graph import build_graph
 from headtail.graph.pairs import Pairs
 from headtail.graph.task import make_task
 from headtail.training.observer import Observer
-from headtail.training.trainer import GnnMethod
+from headtail.training.trainer import GnnMethod, evidence_kinds
 from random_graphs import as_pairs
 from tiny_runs import SMALL, small_graph
 
@@ -73,6 +75,14 @@ def test_nothing_is_found_where_only_the_link_itself_would_tell(directed: bool, 
     assert model.evaluate("valid")["mrr"] < 1.7 * CHANCE  # the best of several epochs
 
 
+@DIRECTED
+def test_nothing_is_found_in_structure_where_there_is_no_reason(directed: bool) -> None:
+    """Structural features are made of the links: like features of the data, they may not tell held-out ones."""
+    model = strong(replace(no_reason(directed), features=None), structure="auto")
+    assert model.evaluate()["mrr"] < 1.5 * CHANCE
+    assert model.evaluate("valid")["mrr"] < 1.7 * CHANCE
+
+
 # ---- what is seen in training ----
 
 
@@ -98,12 +108,12 @@ def telling(values: NDArray[np.float32], positive: NDArray[np.bool_]) -> float:
 @DIRECTED
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"masked": 0.5, "reverse": True}, {"split": "time", "supervision": "all"}],
-    ids=["all", "masked aml-r", "dated"],
+    [{}, {"reverse": True}, {"folds": 1}, {"split": "time", "supervision": "all"}],
+    ids=["folds", "folds aml-r", "no folds", "dated folds"],
 )
 def test_positives_do_not_tell_themselves(directed: bool, settings: dict[str, Any]) -> None:
     values, positive = training_evidence(directed, **settings)
-    # The standard error of independent pairs; these share nodes, and the worst of 27 columns is looked at.
+    # The standard error of independent pairs; these share nodes, and the worst of 28 columns is looked at.
     error = 1 / np.sqrt(6 * positive.sum())
     assert telling(values, positive) < 6 * error
 
@@ -158,11 +168,47 @@ def test_evidence_is_standardised_before_the_first_step() -> None:
 # ---- names, columns, folders ----
 
 
-@pytest.mark.parametrize(("dated", "columns"), [(False, 21), (True, 27)])
+@pytest.mark.parametrize(("dated", "columns"), [(False, 22), (True, 28)])
 def test_a_graph_without_dates_has_no_columns_of_ages(dated: bool, columns: int) -> None:
     config = make_config("strong", settings=TINY)
     method = GnnMethod.create(make_task(build_graph(no_reason(True, 60, 500, dated)), config), config)
     assert method.model.shape.evidence_columns == columns
+
+
+@DIRECTED
+@pytest.mark.parametrize("structure_from", ["svd", "mf"])
+def test_structure_is_no_reason_to_look_for_similarity(
+    directed: bool, structure_from: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How alike structural features are tells of the links that they were made of, the hidden one among them."""
+    monkeypatch.setattr(mf, "FEATURE_EPOCHS", 1)
+    settings = TINY | {"structure": 8, "structure_from": structure_from}
+    config = make_config("strong", settings=settings)
+    described = no_reason(directed, 60, 500)
+    columns = []
+    for raw, kinds in (
+        (described, ("degrees", "common", "paths", "similarity")),
+        (replace(described, features=None), ("degrees", "common", "paths")),
+    ):
+        task = make_task(build_graph(raw), config)
+        method = GnnMethod.create(task, config)
+        assert evidence_kinds(task, config.model.evidence) == kinds
+        assert method.summary.endswith(f", evidence {', '.join(kinds)}")
+        batch = next(iter(method.batches().epoch(torch.Generator().manual_seed(0))))
+        assert batch.evidence is not None
+        columns.append(batch.evidence.shape[1])
+        assert columns[-1] == method.model.shape.evidence_columns
+    assert columns[0] > columns[1]
+
+
+def test_without_features_similarity_alone_is_no_evidence() -> None:
+    config = make_config("strong", settings=TINY | {"evidence": "similarity", "structure": 8})
+    task = make_task(build_graph(replace(no_reason(True, 60, 500), features=None)), config)
+    method = GnnMethod.create(task, config)
+    assert method.model.scorer.evidence is None
+    assert "evidence" not in method.summary
+    batch = next(iter(method.batches().epoch(torch.Generator().manual_seed(0))))
+    assert batch.evidence is None
 
 
 def test_evidence_needs_a_hidden_layer_and_right_names() -> None:
@@ -172,10 +218,17 @@ def test_evidence_needs_a_hidden_layer_and_right_names() -> None:
         strong(cliques(False), evidence="comon")
 
 
-SAVED = {"directed": cliques(True), "undirected": cliques(False), "dated": dated_graph()}
+SAVED = {
+    "directed": cliques(True),
+    "undirected": cliques(False),
+    "dated": dated_graph(),
+    "featureless": replace(cliques(True), features=None),
+}
 
 
-@pytest.mark.parametrize(("name", "reverse"), [("directed", True), ("undirected", False), ("dated", False)])
+@pytest.mark.parametrize(
+    ("name", "reverse"), [("directed", True), ("undirected", False), ("dated", False), ("featureless", False)]
+)
 def test_a_strong_run_is_the_same_from_disk(name: str, reverse: bool, tmp_path: Path) -> None:
     model = strong(SAVED[name], epochs=2, reverse=reverse, test_graph="train+valid")
     model.save(tmp_path / "run")

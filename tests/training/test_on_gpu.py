@@ -85,7 +85,7 @@ def test_cpu_and_gpu_find_the_same_evidence(directed: bool, dates: int | None) -
     times = None if dates is None else torch.arange(3000) % dates
     view = GraphView(300, directed, links, times)
     features = torch.randn(300, 8, generator=torch.Generator().manual_seed(0))
-    kinds = choose_evidence("degrees,common,paths,similarity,ages", view)
+    kinds = choose_evidence("degrees,common,paths,similarity,ages", view, described=True)
     on_cpu, on_gpu = PairEvidence(kinds, view, features), PairEvidence(kinds, view, features.cuda())
     heads, tails = torch.cartesian_prod(torch.arange(40), torch.arange(300)).T
     found = on_gpu(heads.cuda(), tails.cuda())
@@ -97,7 +97,7 @@ def test_cpu_and_gpu_find_the_same_evidence(directed: bool, dates: int | None) -
     torch.testing.assert_close(back.flatten(0, 1).cpu(), on_cpu(tails, heads), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("settings", [{}, {"reverse": True}, {"supervision": "all", "masked": 0.3}])
+@pytest.mark.parametrize("settings", [{}, {"reverse": True}, {"supervision": "all", "folds": 4}])
 def test_a_strong_epoch_on_the_gpu_is_like_one_on_the_cpu(settings: dict[str, Any], tmp_path: Path) -> None:
     graph = dated_graph()
     settings = STRONG | {"epochs": 1} | settings

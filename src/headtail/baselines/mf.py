@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from headtail.baselines.learned import BASELINES
 from headtail.config import Config, ModelConfig
 from headtail.contract import PairScorer
-from headtail.graph.structure import STRUCTURES
+from headtail.graph.structure import STRUCTURES, FixedColumns
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.nn.convolutions import linear
@@ -154,7 +154,7 @@ class MatrixFactorisation(Learner[Batch]):
 
 
 @STRUCTURES.register("mf")
-def factor_features(view: GraphView, dim: int, seed: int = 0, device: str = "cpu") -> Tensor:
+def factor_structure(view: GraphView, dim: int, seed: int = 0, device: str = "cpu") -> FixedColumns:
     """Matrix factorisation of the links: the embeddings after BatchNorm; nodes without links get zeros.
 
     Nothing but the links of the view is learned from, and the last epoch is taken, since there is nothing to judge
@@ -174,7 +174,7 @@ def factor_features(view: GraphView, dim: int, seed: int = 0, device: str = "cpu
     model.eval()
     with torch.no_grad():
         embedded: Tensor = model.links.norm(model.table).cpu()
-    return embedded.masked_fill(view.neighbours.degrees.cpu()[:, None] == 0, 0.0)
+    return FixedColumns(embedded.masked_fill(view.neighbours.degrees.cpu()[:, None] == 0, 0.0))
 
 
 def feature_links_per_batch(links: int) -> int:

@@ -99,8 +99,8 @@ def _strong_variants() -> dict[str, Variant]:
         ("no-dates", "w/o dates", {"supervision": "all"}),
         ("no-average", "w/o average", {"averaging": 0.0}),
         ("no-gnn", "w/o GNN", {"method": "smlp"}),
-        ("one-negative", "one negative", {"negatives_per_positive": 1}),
-        ("masked", "masked links", {"masked": 0.5, "supervision": "all"}),
+        ("two-negatives", "two negatives", {"negatives_per_positive": 2}),
+        ("no-folds", "links not hidden", {"folds": 1}),
         ("popular", "popular negatives", {"negatives": "popular"}),
         ("near", "near negatives", {"negatives": "near"}),
     ]

@@ -26,7 +26,7 @@ class PairEvidence:
     Args:
         kinds: names of the kinds, in the order of their columns.
         view: the links to look at.
-        features: float32 [N, d]; evidence lives on their device.
+        features: float32 [N, d], the nodes' own; evidence lives on their device.
     """
 
     def __init__(self, kinds: Sequence[str], view: GraphView, features: Tensor) -> None:
@@ -106,10 +106,11 @@ class PairEvidence:
         return blocks_of(work.clamp(max=1024), BLOCK_ENTRIES[heads.device.type])
 
 
-def choose_evidence(setting: str, view: GraphView) -> tuple[str, ...]:
-    """Returns the kinds that a setting such as "degrees,common,ages" names and the view allows; "none" is none.
+def choose_evidence(setting: str, view: GraphView, described: bool) -> tuple[str, ...]:
+    """Returns the kinds that a setting such as "degrees,common,ages" names and the data allow; "none" is none.
 
-    Ages are left out where links are not dated, or all of one date.
+    Ages are left out where links are not dated, or all of one date; similarity unless the nodes are `described` by
+    features of their own, since structural ones would tell of the very links that are to be learned.
 
     Raises:
         ConfigError: a name is unknown, with the nearest right one.
@@ -122,7 +123,8 @@ def choose_evidence(setting: str, view: GraphView) -> tuple[str, ...]:
     for name in names:
         EVIDENCE[name]
     dated = view.times is not None and torch.unique(view.times).numel() > 1
-    return tuple(name for name in names if name != "ages" or dated)
+    missing = {"ages": not dated, "similarity": not described}
+    return tuple(name for name in names if not missing.get(name, False))
 
 
 def evidence_width(kinds: Sequence[str], directed: bool) -> int:

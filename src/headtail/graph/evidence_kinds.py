@@ -57,38 +57,41 @@ class Degrees(Evidence):
 
 @EVIDENCE.register("common")
 class CommonNeighbours(Evidence):
-    """Common neighbours: their number, Adamic–Adar and resource allocation; in directed graphs by orientation too."""
+    """Common neighbours: number, Adamic–Adar, resource allocation, cosine; in directed graphs by orientation too."""
 
-    width = (11, 3)
+    width = (12, 4)
 
     def __init__(self, view: GraphView, features: Tensor) -> None:
         super().__init__(view, features)
-        degree = view.neighbours.degrees.float()
-        self.rarity = torch.stack([torch.ones_like(degree), 3 / degree.clamp(min=2).log(), 100 / degree.clamp(min=1)])
+        rows = view.neighbours
+        degree = rows.degrees.float()
+        one = torch.ones_like(degree)
+        counts = [one, 3 / degree.clamp(min=2).log(), 100 / degree.clamp(min=1)]
         if view.directed:
-            rows = view.neighbours
-            self.is_out = view.out_rows.contains(rows.row, rows.col).float()
-            self.is_in = view.in_rows.contains(rows.row, rows.col).float()
             # What one of its links weighs to a neighbour that sends many, or receives many.
-            self.per_sent = 100 / view.out_rows.degrees.clamp(min=1).float()
-            self.per_received = 100 / view.in_rows.degrees.clamp(min=1).float()
+            sent, received = (100 / links.degrees.clamp(min=1).float() for links in (view.out_rows, view.in_rows))
+            counts += [one, received, one, sent, one, received, one, sent]
+            ways = [links.contains(rows.row, rows.col).float() for links in (view.out_rows, view.in_rows)]
+            self.way = torch.stack(ways, dim=1)
+        self.count = torch.stack(counts, dim=1)  # [N, columns], what a common neighbour adds to each column
 
     def columns(self, pairs: Pairs) -> list[Tensor]:
         common = pairs.common
-        values = list(self.rarity[:, common.node])
+        values = self.count[common.node]
         if self.view.directed:
-            head_out, head_in = self.is_out[common.head_entry], self.is_in[common.head_entry]
-            tail_out, tail_in = self.is_out[common.tail_entry], self.is_in[common.tail_entry]
-            sent, received = self.per_sent[common.node], self.per_received[common.node]
-            # i → z ← j, i → z → j, i ← z ← j, i ← z → j
-            for oriented, weight in (
-                (head_out * tail_out, received),
-                (head_out * tail_in, sent),
-                (head_in * tail_out, received),
-                (head_in * tail_in, sent),
-            ):
-                values += [oriented, oriented * weight]
-        return list(pairs.sum_over_common(torch.stack(values, dim=1)).log1p().T)
+            # i → z ← j, i → z → j, i ← z ← j, i ← z → j: two columns each
+            oriented = self.way[common.head_entry][:, :, None] * self.way[common.tail_entry][:, None, :]
+            values[:, 3:] *= oriented.flatten(1).repeat_interleave(2, dim=1)
+        sums = pairs.sum_over_common(values)
+        return [self._cosine(pairs, sums[:, 0]), *sums.log1p().T]
+
+    def _cosine(self, pairs: Pairs, number: Tensor) -> Tensor:
+        """Returns float32 [P], the common neighbours among those of both ends, each other and hidden ones left out."""
+        rows = self.view.neighbours
+        linked = rows.contains(pairs.heads, pairs.tails).float()
+        unseen = (pairs.hides & (pairs.other != pairs.tails)).float()
+        of_head, of_tail = rows.degrees[pairs.heads] - linked - unseen, rows.degrees[pairs.tails] - linked
+        return number / (of_head * of_tail).clamp(min=1).sqrt()
 
 
 @EVIDENCE.register("paths")

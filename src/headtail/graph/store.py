@@ -11,6 +11,7 @@ from torch import Tensor
 from headtail.errors import RunError
 from headtail.files import read_tensors, replacing, write_tensors
 from headtail.graph.audit import LeakAudit
+from headtail.graph.features import read_features
 from headtail.graph.graph import Cleaning, Graph, HeldOut
 from headtail.graph.names import NodeNames
 from headtail.graph.split import Split
@@ -25,7 +26,10 @@ def fingerprint(task: LinkTask) -> str:
     digest = hashlib.blake2b(digest_size=16)
     split = task.split
     digest.update(f"{task.graph.num_nodes} {task.graph.directed} {task.metric}".encode())
-    parts = [split.train, task.features]
+    features = task.inputs
+    if features.structure is not None:
+        digest.update(f"{features.width} columns".encode())
+    parts = [split.train, *features.tensors().values()]
     for held_out in (split.valid, split.test):
         parts += [held_out.positives, *([] if held_out.negatives is None else [held_out.negatives])]
     for tensor in parts:
@@ -41,7 +45,7 @@ def save_task(task: LinkTask, folder: Path) -> None:
         "train": split.train,
         "valid": split.valid.positives,
         "test": split.test.positives,
-        "features": task.features,
+        **task.inputs.tensors(),
     }
     optional = {
         "train_times": split.train_times,
@@ -55,6 +59,7 @@ def save_task(task: LinkTask, folder: Path) -> None:
         "directed": graph.directed,
         "metric": task.metric,
         "strategy": split.strategy,
+        "feature_columns": task.inputs.width,
         "test_sees_valid": task.test_view is not task.train_view,
         "self_loops": graph.cleaning.self_loops,
         "duplicates": graph.cleaning.duplicates,
@@ -84,6 +89,8 @@ def load_task(folder: Path) -> LinkTask:
         split = Split(tensors["train"], tensors.get("train_times"), valid, test, str(facts["strategy"]))
         train_view = split.training_view(count, directed)
         test_view = train_view.with_links(valid.positives) if facts["test_sees_valid"] else train_view
+        own = tensors["features"].shape[1] if "features" in tensors else 0
+        features = read_features(tensors, int(str(facts.get("feature_columns", own))))
         graph = Graph(
             source=str(facts["source"]),
             num_nodes=count,
@@ -92,14 +99,13 @@ def load_task(folder: Path) -> LinkTask:
             names=NodeNames(count, None if _counts_up(index) else index),
             cleaning=Cleaning(int(str(facts["self_loops"])), int(str(facts["duplicates"]))),
             times=split.train_times,
-            features=tensors["features"],
+            features=features.own,
             valid=valid,
             test=test,
             metric=str(facts["metric"]),
         )
         counts = {field.name: int(str(facts[field.name])) for field in fields(LeakAudit) if field.name != "protocol"}
         leaks = LeakAudit(**counts, protocol=str(facts["protocol"]))
-        features = tensors["features"]
         task = LinkTask(graph, split, str(facts["metric"]), leaks, train_view, test_view, lambda: features)
         if len(index) != count or fingerprint(task) != facts["fingerprint"]:
             raise ValueError("its graph or its node names do not match their fingerprint")

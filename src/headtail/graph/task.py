@@ -11,10 +11,10 @@ from headtail.config import Config
 from headtail.errors import ConfigError
 from headtail.graph.audit import LeakAudit, audit, audit_test_view, clean_split
 from headtail.graph.csr import CSR
+from headtail.graph.features import NodeInputs, make_features
 from headtail.graph.graph import Graph
 from headtail.graph.message import add_self_loops
 from headtail.graph.split import Split, make_split, train_on_validation, with_negatives
-from headtail.graph.structure import STRUCTURES
 from headtail.graph.view import GraphView
 
 
@@ -26,7 +26,7 @@ class LinkTask:
         train_view: training links, the evidence for validation; with validation links under val-as-train.
         test_view: the evidence for the test: training links, with validation links where the task says so.
         metric: "mrr" or "hits@K".
-        feature_maker: makes `features` when the first method asks for them; heuristics, for one, never do.
+        feature_maker: makes `inputs` when the first method asks for them; heuristics, for one, never do.
     """
 
     graph: Graph
@@ -35,11 +35,16 @@ class LinkTask:
     leaks: LeakAudit
     train_view: GraphView
     test_view: GraphView
-    feature_maker: Callable[[], Tensor]
+    feature_maker: Callable[[], NodeInputs]
 
     @cached_property
     def features(self) -> Tensor:
-        """float32 [N, d], the graph's own and structural ones."""
+        """float32 [N, d], what nodes are described by where the training links are known."""
+        return self.inputs.seen_in(self.train_view)
+
+    @cached_property
+    def inputs(self) -> NodeInputs:
+        """The graph's own features and structural ones, for any view."""
         return self.feature_maker()
 
     @property
@@ -111,15 +116,3 @@ def make_task(graph: Graph, config: Config) -> LinkTask:
     p = prove_split(graph, config)
     features = partial(make_features, graph, p.train_view, config)
     return LinkTask(graph, p.split, p.metric, p.leaks, p.train_view, p.test_view, features)
-
-
-def make_features(graph: Graph, view: GraphView, config: Config) -> Tensor:
-    """Returns the graph's features with the columns of structural ones that are wanted beside them."""
-    structure = config.graph.structure
-    if structure == "auto":
-        structure = 0 if graph.features is not None else config.graph.featureless
-    parts = [] if graph.features is None else [graph.features]
-    if structure > 0 or not parts:
-        make = STRUCTURES[config.graph.structure_from]
-        parts.append(make(view, structure or config.graph.featureless, config.training.seed, config.training.device))
-    return torch.cat(parts, dim=1)

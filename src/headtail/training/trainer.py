@@ -10,20 +10,21 @@ from headtail.config import Config
 from headtail.contract import PairScorer
 from headtail.graph.csr import CSR
 from headtail.graph.evidence import PairEvidence, choose_evidence, evidence_width
+from headtail.graph.features import NodeInputs
 from headtail.graph.message import MessageGraph
 from headtail.graph.supervision import Supervision, supervise
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.models import MODELS, LinkModel, ModelShape
-from headtail.sampling.batches import BATCHES, Positives
+from headtail.sampling.batches import BATCHES, LinkBatches, Positives
 from headtail.sampling.evidence import BatchEvidence
 from headtail.sampling.negatives import NegativeSpace, draw_negatives
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.sampler import Batch, BatchSampler
 from headtail.training.counters import Counters
+from headtail.training.folds import FoldedBatches
 from headtail.training.learner import EpochBatches, Learner, Loss, resolve_auto
-from headtail.training.masking import MaskedBatches
 
 # Training links whose evidence, with that of as many negatives, says what its columns usually are.
 SAMPLED_LINKS = 2**14
@@ -47,9 +48,9 @@ class GnnMethod(Learner[Batch]):
         """Makes an untrained model for a task; one seed fixes its weights."""
         config = resolve_auto(config, task.metric)
         m = config.model
-        kinds = choose_evidence(m.evidence, task.train_view)
+        kinds = evidence_kinds(task, m.evidence)
         shape = ModelShape(
-            in_dim=task.features.shape[1],
+            in_dim=task.inputs.width,
             dim=m.hidden,
             layers=m.layers,
             encoder=m.encoder,
@@ -71,7 +72,8 @@ class GnnMethod(Learner[Batch]):
     @property
     def summary(self) -> str:
         m = self.config.model
-        evidence = "" if m.evidence == "none" else f", evidence {m.evidence.replace(',', ', ')}"
+        kinds = evidence_kinds(self.task, m.evidence)
+        evidence = f", evidence {', '.join(kinds)}" if kinds else ""
         return f"encoder {m.encoder}, {m.layers} layers of {m.hidden}{evidence}"
 
     @property
@@ -101,12 +103,18 @@ class GnnMethod(Learner[Batch]):
         return self._look(self.task.train_view)
 
     def _look(self, view: GraphView) -> Surroundings:
-        features = self.task.features.to(self.device)
-        kinds = choose_evidence(self.config.model.evidence, self.task.train_view)
-        return Surroundings(self._message_graph(view), PairEvidence(kinds, view, features) if kinds else None)
+        kinds, own = evidence_kinds(self.task, self.config.model.evidence), self._inputs.own
+        if own is None:
+            own = torch.empty(view.num_nodes, 0, device=self.device)
+        return Surroundings(self._message_graph(view), PairEvidence(kinds, view, own) if kinds else None)
+
+    @cached_property
+    def _inputs(self) -> NodeInputs:
+        return self.task.inputs.to(self.device)
 
     def _message_graph(self, view: GraphView) -> MessageGraph:
-        features = self.task.features.to(self.device)
+        view = view.to(self.device)
+        features = self._inputs.seen_in(view)
         return MessageGraph.build(view, features, self.config.graph.normalisation, self.config.model.layers)
 
     def scorer(self, view: GraphView) -> PairScorer:
@@ -122,24 +130,34 @@ class GnnMethod(Learner[Batch]):
     def batches(self) -> EpochBatches[Batch]:
         """Composes the source of batches, and shows the scorer what evidence usually looks like."""
         self._standardise()
-        masked, view = self.config.training.masked, self.supervision.view
-        if not masked or self.supervision.links is not view.links:  # links that are not in the view need no hiding
-            return self._sampler(self.supervision.links, self._training.graph, every_epoch=True)
-        return MaskedBatches(view, masked, lambda links, shown: self._sampler(links, self._message_graph(shown)))
+        folds, view = self.config.training.folds, self.supervision.view
+        if folds == 1 or self.supervision.links is not view.links:  # links that are not in the view need no hiding
+            return self._sampler(self._deal(self.supervision.links), self._training.graph)
+        return FoldedBatches(
+            view.to(self.device),
+            folds,
+            lambda links: self._deal(links, folds),
+            lambda batches, shown: self._sampler(batches, self._message_graph(shown)),
+        )
 
-    def _sampler(self, links: Tensor, graph: MessageGraph, every_epoch: bool = False) -> BatchSampler:
-        s, rows = self.config.sampling, self._rows(links)
+    def _deal(self, links: Tensor, folds: int = 1) -> LinkBatches:
+        """Returns the links, which are one of so many folds, dealt into batches."""
+        s = self.config.sampling
+        return BATCHES[s.batches](self._rows(links), s.links_per_batch, -(-s.batches_per_epoch // folds))
+
+    def _sampler(self, batches: LinkBatches, graph: MessageGraph) -> BatchSampler:
+        s = self.config.sampling
         output, inner = (None if count == "all" else count for count in (s.fanout_output, s.fanout_inner))
         return BatchSampler(
             graph=graph,
-            batches=BATCHES[s.batches](rows, s.links_per_batch, s.batches_per_epoch),
+            batches=batches,
             negatives=s.negatives,
             negatives_per_positive=s.negatives_per_positive,
             negative_space=self._negative_space,
             neighbours=NEIGHBOURS[s.neighbours](Fanout(output, inner, s.blocked)),
             gnn_scope=self.model.gnn_scope,
             layers=self.config.model.layers,
-            evidence=self._evidence(rows if every_epoch else None),
+            evidence=self._evidence,
         )
 
     @cached_property
@@ -152,14 +170,15 @@ class GnnMethod(Learner[Batch]):
         view = GraphView(self.task.graph.num_nodes, self.task.graph.directed, links)
         return (view.in_rows if self.config.model.reverse else view.out_rows).to(self.device)
 
-    def _evidence(self, links: CSR | None) -> BatchEvidence | None:
-        """Returns what looks up the evidence of batches; that of `links`, if given, once for all epochs."""
-        evidence = self._training.evidence
+    @cached_property
+    def _evidence(self) -> BatchEvidence | None:
+        """What looks up the evidence of batches; that of the links to learn from once for all epochs."""
+        evidence, links = self._training.evidence, self._rows(self.supervision.links)
         return None if evidence is None else BatchEvidence(evidence, self.config.model.reverse, links)
 
     def _standardise(self) -> None:
         """Fits the evidence encoder's scale to a sample of training links and as many negatives."""
-        evidence, encoder = self._evidence(None), self.model.scorer.evidence
+        evidence, encoder = self._evidence, self.model.scorer.evidence
         if evidence is None or encoder is None:
             return
         generator = torch.Generator(device=self.device).manual_seed(self.config.training.seed)
@@ -176,3 +195,8 @@ class GnnMethod(Learner[Batch]):
 
     def count(self, batch: Batch, counters: Counters) -> None:
         counters.add(batch, self.model.mlp_encodes_nodes)
+
+
+def evidence_kinds(task: LinkTask, setting: str) -> tuple[str, ...]:
+    """Returns the kinds of evidence that a setting names and a task allows."""
+    return choose_evidence(setting, task.train_view, task.graph.features is not None)
