@@ -129,8 +129,7 @@ def common(bare: GraphView, head: int, tail: int) -> list[float]:
         shapes += ((a[:, head], a[tail], receives), (a[:, head], a[:, tail], sends))
         for one, two, size in shapes:
             found += [sum(one * two), sum(100 * one[z] * two[z] / max(1, size[z]) for z in range(len(a)))]
-    ends = len(set(graph[head]) - {tail}) * len(set(graph[tail]) - {head})
-    return [len(shared) / np.sqrt(max(1, ends)), *np.log1p(found)]
+    return list(np.log1p(found))
 
 
 def shares(view: GraphView, pairs_per_link: float = 1e9) -> Matrix:

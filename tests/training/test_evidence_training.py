@@ -113,7 +113,7 @@ def telling(values: NDArray[np.float32], positive: NDArray[np.bool_]) -> float:
 )
 def test_positives_do_not_tell_themselves(directed: bool, settings: dict[str, Any]) -> None:
     values, positive = training_evidence(directed, **settings)
-    # The standard error of independent pairs; these share nodes, and the worst of 28 columns is looked at.
+    # The standard error of independent pairs; these share nodes, and the worst of 27 columns is looked at.
     error = 1 / np.sqrt(6 * positive.sum())
     assert telling(values, positive) < 6 * error
 
@@ -168,7 +168,7 @@ def test_evidence_is_standardised_before_the_first_step() -> None:
 # ---- names, columns, folders ----
 
 
-@pytest.mark.parametrize(("dated", "columns"), [(False, 22), (True, 28)])
+@pytest.mark.parametrize(("dated", "columns"), [(False, 21), (True, 27)])
 def test_a_graph_without_dates_has_no_columns_of_ages(dated: bool, columns: int) -> None:
     config = make_config("strong", settings=TINY)
     method = GnnMethod.create(make_task(build_graph(no_reason(True, 60, 500, dated)), config), config)

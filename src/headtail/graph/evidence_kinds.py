@@ -57,9 +57,9 @@ class Degrees(Evidence):
 
 @EVIDENCE.register("common")
 class CommonNeighbours(Evidence):
-    """Common neighbours: number, Adamic–Adar, resource allocation, cosine; in directed graphs by orientation too."""
+    """Common neighbours: their number, Adamic–Adar and resource allocation; in directed graphs by orientation too."""
 
-    width = (12, 4)
+    width = (11, 3)
 
     def __init__(self, view: GraphView, features: Tensor) -> None:
         super().__init__(view, features)
@@ -82,16 +82,7 @@ class CommonNeighbours(Evidence):
             # i → z ← j, i → z → j, i ← z ← j, i ← z → j: two columns each
             oriented = self.way[common.head_entry][:, :, None] * self.way[common.tail_entry][:, None, :]
             values[:, 3:] *= oriented.flatten(1).repeat_interleave(2, dim=1)
-        sums = pairs.sum_over_common(values)
-        return [self._cosine(pairs, sums[:, 0]), *sums.log1p().T]
-
-    def _cosine(self, pairs: Pairs, number: Tensor) -> Tensor:
-        """Returns float32 [P], the common neighbours among those of both ends, each other and hidden ones left out."""
-        rows = self.view.neighbours
-        linked = rows.contains(pairs.heads, pairs.tails).float()
-        unseen = (pairs.hides & (pairs.other != pairs.tails)).float()
-        of_head, of_tail = rows.degrees[pairs.heads] - linked - unseen, rows.degrees[pairs.tails] - linked
-        return number / (of_head * of_tail).clamp(min=1).sqrt()
+        return list(pairs.sum_over_common(values).log1p().T)
 
 
 @EVIDENCE.register("paths")
