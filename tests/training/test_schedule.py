@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from headtail.config import Config, make_config
+from headtail.config import make_config
 from headtail.errors import ConfigError
 from headtail.training.learner import resolve_auto, resolve_device
 from headtail.training.schedule import cosine, epoch_seed
@@ -35,15 +35,17 @@ def test_every_epoch_of_every_run_has_a_seed_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "negatives", "objective"),
+    ("setting", "metric", "negatives", "objective"),
     [
-        ("mrr", "tail", "cross_entropy"),
-        ("hits@50", "uniform", "squared_hinge"),
-        ("hits@10", "uniform", "squared_hinge"),
+        ("auto", "mrr", "tail", "cross_entropy"),
+        ("auto", "hits@50", "uniform", "squared_hinge"),
+        ("auto", "hits@10", "uniform", "squared_hinge"),
+        ("smooth", "mrr", "tail", "cross_entropy"),
+        ("smooth", "hits@50", "uniform", "logistic"),
     ],
 )
-def test_auto_follows_the_metric(metric: str, negatives: str, objective: str) -> None:
-    resolved = resolve_auto(Config(), metric)
+def test_objective_and_negatives_follow_the_metric(setting: str, metric: str, negatives: str, objective: str) -> None:
+    resolved = resolve_auto(make_config("paper", settings={"objective": setting}), metric)
     assert resolved.sampling.negatives == negatives
     assert resolved.training.objective == objective
 

@@ -11,6 +11,9 @@ from headtail.registry import Registry
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
 OBJECTIVES: Registry[Objective] = Registry("objective")
 
+# Settings that choose by the metric: the objective for MRR, and the one for Hits@K.
+BY_METRIC = {"auto": ("cross_entropy", "squared_hinge"), "smooth": ("cross_entropy", "logistic")}
+
 
 @OBJECTIVES.register("squared_hinge")
 def squared_hinge(positive: Tensor, negative: Tensor, negative_of: Tensor) -> Tensor:
