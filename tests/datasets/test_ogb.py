@@ -314,7 +314,11 @@ def test_missing_files_are_named_with_the_way_to_get_them(tmp_path: Path) -> Non
     assert "remove that folder" in text
 
 
-@pytest.mark.parametrize("damage", [b"", b"no gzip", gzip.compress(b"6\n")[:-9], gzip.compress(b"six\n")])
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"no gzip", gzip.compress(b"6\n")[:-9], gzip.compress(b"six\n")],
+    ids=["empty", "no gzip", "cut", "words"],  # compressed bytes hold the time, and names of tests must stay
+)
 def test_damaged_counts_are_told(tmp_path: Path, damage: bytes) -> None:
     path = ship("ogbl-ddi", tmp_path) / "raw" / "num-node-list.csv.gz"
     path.write_bytes(damage)
