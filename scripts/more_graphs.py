@@ -1,4 +1,4 @@
-"""Writes links of words and of pages as CSV: graphs of other kinds than those that `strong` was tuned on.
+"""Writes links of words and of pages as CSV: graphs of other kinds than those of the paper.
 
 They are made from what some packages of Debian hold, unpacked with `dpkg -x PACKAGE.deb FOLDER`:
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from evidence_oracle import adjacency
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -99,16 +100,6 @@ def test_nodes_with_the_same_neighbours_are_alike() -> None:
 # ---- by definition ----
 
 
-def pattern(view: GraphView) -> Matrix:
-    """Returns A as a dense matrix; undirected links lead both ways."""
-    matrix = np.zeros((view.num_nodes, view.num_nodes))
-    for head, tail in as_pairs(view.links):
-        matrix[head, tail] = 1.0
-        if not view.directed:
-            matrix[tail, head] = 1.0
-    return matrix
-
-
 def by_degree(matrix: Matrix) -> Matrix:
     """Returns D^-½ M, every row divided by the root of the sum of its entries."""
     return matrix / np.sqrt(np.maximum(matrix.sum(axis=1, keepdims=True), 1))
@@ -116,7 +107,7 @@ def by_degree(matrix: Matrix) -> Matrix:
 
 def normalised(view: GraphView) -> Matrix:
     """Returns D^-½ A D^-½, with the out-degrees on the left and the in-degrees on the right."""
-    matrix = pattern(view)
+    matrix = adjacency(view)
     return by_degree(matrix) / np.sqrt(np.maximum(matrix.sum(axis=0, keepdims=True), 1))
 
 
@@ -151,10 +142,10 @@ def test_columns_of_fewer_links_by_definition(directed: bool, hidden: list[int])
     """What a link adds is fixed by the basis; the rows of the links that are left are summed and divided."""
     view = random_view(16, 50, directed)
     basis, shown = spectral_structure(view, 6), hiding(view, *hidden)
-    found = by_degree(pattern(shown)) @ basis.per_tail.double().numpy()
+    found = by_degree(adjacency(shown)) @ basis.per_tail.double().numpy()
     assert (basis.per_head is not None) == directed
     if basis.per_head is not None:
-        back = by_degree(pattern(shown).T) @ basis.per_head.double().numpy()
+        back = by_degree(adjacency(shown).T) @ basis.per_head.double().numpy()
         found = np.concatenate([found, back], axis=1)
     wanted = with_unit_mean_square(found)
     np.testing.assert_allclose(basis.columns(shown).numpy(), wanted, atol=1e-4)
