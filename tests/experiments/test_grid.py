@@ -353,11 +353,13 @@ def test_no_process_outlives_the_first(endless: tuple["subprocess.Popen[str]", P
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_told(source: DataSource, results: Path) -> None:
+@pytest.mark.parametrize("which", [0, -1], ids=["first", "last"])
+def test_a_process_that_dies_is_told(source: DataSource, results: Path, which: int) -> None:
     plan = plan_of([source], ["ra", "aml", "sage"], **(TINY | {"epochs": 100_000}))
     finished = grid.side_by_side(plan.runs(), results, jobs=2)
     assert next(finished)[0].variant.name == "ra"
-    os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+    started = sorted(process.pid or 0 for process in multiprocessing.active_children())
+    os.kill(started[which], signal.SIGKILL)
     with pytest.raises(TrainingError, match=r"one of 2 processes died.*fewer --jobs"):
         next(finished)
     assert multiprocessing.active_children() == []

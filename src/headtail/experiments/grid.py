@@ -166,6 +166,9 @@ def side_by_side(runs: Sequence[Planned], results: Path, jobs: int) -> Generator
                     yield runs[place], result
                 for future in ended:
                     future.result()
+                # The pool does not watch the process that it started last: without this, nobody would notice its end.
+                if any(process.exitcode is not None for process in list(pool._processes.values())):
+                    raise BrokenProcessPool
         except BaseException as error:
             for process in list(pool._processes.values()):
                 process.terminate()
