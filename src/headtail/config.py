@@ -144,8 +144,7 @@ class TrainingConfig(Section):
     weight_decay: float = Field(0.0, ge=0, description="λ of the λ/2·‖W‖² penalty")
     objective: str = Field(
         "auto",
-        description="cross_entropy, logistic or squared_hinge; auto and smooth: cross_entropy for mrr, "
-        "and for hits@K squared_hinge or logistic",
+        description="focused, cross_entropy or squared_hinge; auto: cross_entropy for mrr, squared_hinge for hits@K",
     )
     evaluate_every: int = Field(1, ge=1, description="epochs between evaluations on the validation links")
     seed: int = Field(0, ge=0, lt=2**63, description="fixes splits, weights, batches and negatives")

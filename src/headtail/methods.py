@@ -19,7 +19,7 @@ from headtail.sampling.batches import BATCHES
 from headtail.sampling.negatives import NEGATIVES
 from headtail.sampling.neighbours import NEIGHBOURS
 from headtail.training.learner import TaskMethod, Untrained
-from headtail.training.objectives import BY_METRIC, OBJECTIVES
+from headtail.training.objectives import OBJECTIVES
 from headtail.training.trainer import GnnMethod
 
 
@@ -58,7 +58,7 @@ def check_names(config: Config) -> None:
     NEIGHBOURS[config.sampling.neighbours]
     if config.sampling.negatives != "auto":
         NEGATIVES[config.sampling.negatives]
-    if config.training.objective not in BY_METRIC:
+    if config.training.objective != "auto":
         OBJECTIVES[config.training.objective]
     if config.split.split not in ("auto", "given"):
         SPLITS[config.split.split]

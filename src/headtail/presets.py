@@ -13,7 +13,7 @@ PRESETS: dict[str, dict[str, Value]] = {
         "batches_per_epoch": 8,
         "supervision": "newest",
         "folds": 3,
-        "objective": "smooth",
+        "objective": "focused",
         "averaging": 0.99,
         "epochs": 16,
         "evaluate_every": 2,

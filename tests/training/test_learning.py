@@ -64,7 +64,8 @@ def test_planted_communities_are_found(directed: bool) -> None:
     popularity = evaluate_part(HEURISTICS["popularity"]().scorer(model.task.test_view), model.task, "test")["mrr"]
     assert found > 0.5
     assert found > 4 * max(CHANCE, popularity)
-    assert model.history[-1]["loss"] < 0.7 * model.history[0]["loss"]
+    # less than that of cross-entropy would fall, since the hardest negatives weigh most
+    assert model.history[-1]["loss"] < 0.85 * model.history[0]["loss"]
 
 
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])

@@ -66,7 +66,7 @@ RUNS: list[tuple[Place, dict[str, Any]]] = [
     ((3, None), {"method": "symmetric", "batches": "edges", "evaluate_every": 2, "encoder": "gat"}),
     ((2, 1), {"averaging": 0.0, "evidence": "none", "batches_per_epoch": 1}),
     ((2, None), {"averaging": 0.7, "norm_statistics": "running", "negatives": "near", "evaluate_every": 1}),
-    ((3, 1), {"folds": 3, "averaging": 0.98, "objective": "logistic", "negatives": "popular"}),
+    ((3, 1), {"folds": 3, "averaging": 0.98, "objective": "focused", "negatives": "popular"}),
 ]
 
 

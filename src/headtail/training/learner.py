@@ -24,7 +24,7 @@ from headtail.training.averaging import WeightAverage
 from headtail.training.checkpoint import CheckpointStore, Progress
 from headtail.training.counters import Counters
 from headtail.training.memory import keep_freed_memory
-from headtail.training.objectives import BY_METRIC, OBJECTIVES
+from headtail.training.objectives import OBJECTIVES
 from headtail.training.observer import Observer, Record
 from headtail.training.schedule import cosine, epoch_seed, set_learning_rate
 
@@ -276,9 +276,8 @@ def resolve_auto(config: Config, metric: str) -> Config:
     sampling, training = config.sampling, config.training
     if sampling.negatives == "auto":
         sampling = sampling.model_copy(update={"negatives": "tail" if ranking else "uniform"})
-    if training.objective in BY_METRIC:
-        objective = BY_METRIC[training.objective][0 if ranking else 1]
-        training = training.model_copy(update={"objective": objective})
+    if training.objective == "auto":
+        training = training.model_copy(update={"objective": "cross_entropy" if ranking else "squared_hinge"})
     return config.model_copy(update={"sampling": sampling, "training": training})
 
 
