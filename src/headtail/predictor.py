@@ -23,6 +23,7 @@ from headtail.graph.graph import Graph
 from headtail.graph.names import Name
 from headtail.graph.store import fingerprint, load_task
 from headtail.graph.task import LinkTask, make_task
+from headtail.memory import keep_freed_memory
 from headtail.methods import check_names, make_method
 from headtail.presets import DEFAULT_PRESET
 from headtail.runs import CARD_FILE, CONFIG_FILE, Journal, check_folder, new_run, read_history, write_history
@@ -31,7 +32,6 @@ from headtail.serving.topk import top_k
 from headtail.training.checkpoint import MODEL_FILE, CheckpointStore, load_model, save_model
 from headtail.training.counters import COUNTERS
 from headtail.training.learner import TaskMethod
-from headtail.training.memory import keep_freed_memory
 from headtail.training.observer import Observer, Record
 from headtail.training.progress import ProgressBar
 

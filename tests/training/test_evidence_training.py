@@ -78,7 +78,9 @@ def test_nothing_is_found_where_only_the_link_itself_would_tell(directed: bool, 
 @DIRECTED
 def test_nothing_is_found_in_structure_where_there_is_no_reason(directed: bool) -> None:
     """Structural features are made of the links: like features of the data, they may not tell held-out ones."""
-    model = strong(replace(no_reason(directed), features=None), structure="auto")
+    # Many are held out: of a hundred links alone the mean strays by a third of its value for no reason.
+    shares = {"valid_share": 0.2, "test_share": 0.2}
+    model = strong(replace(no_reason(directed), features=None), structure="auto", **shares)
     assert model.evaluate()["mrr"] < 1.5 * CHANCE
     assert model.evaluate("valid")["mrr"] < 1.7 * CHANCE
 

@@ -10,6 +10,7 @@ from headtail.contract import PairScorer
 from headtail.graph.structure import STRUCTURES, FixedColumns
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
+from headtail.memory import keep_freed_memory
 from headtail.nn.convolutions import linear
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.norm import unit_rows
@@ -18,7 +19,6 @@ from headtail.sampling.batches import BATCHES, EdgeBatches
 from headtail.sampling.sampler import Batch, PairBatches
 from headtail.training.counters import Counters
 from headtail.training.learner import Learner, Loss, resolve_auto, resolve_device
-from headtail.training.memory import keep_freed_memory
 from headtail.training.objectives import squared_hinge
 from headtail.training.schedule import cosine, epoch_seed, set_learning_rate
 

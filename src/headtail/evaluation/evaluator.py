@@ -17,6 +17,7 @@ from headtail.evaluation.metrics import (
     ranks_from_counts,
     refuse_nan,
 )
+from headtail.memory import hand_back_surplus
 
 Progress = Callable[[int], None]
 
@@ -55,7 +56,7 @@ def evaluate(
     _check(scorer, positives, negatives, asked)
     if block_pairs < 1:
         raise ValueError(f"block_pairs must be at least 1, not {block_pairs}")
-    report = progress or (lambda _pairs: None)
+    report = _handing_back(progress or (lambda _pairs: None))
     if asked.k is None:
         found = ranks_in_blocks(scorer, positives, negatives, block_pairs, report)
         return {"mrr": mrr(found)} | {f"hits@{k}": hits(found, k) for k in asked.reported_ks}
@@ -106,6 +107,16 @@ def _hits_in_blocks(
             counts[k] += count_hits(scores, thresholds[k])
         report(links.shape[1])
     return {f"hits@{k}": counts[k] / positives.shape[1] for k in ks}
+
+
+def _handing_back(report: Progress) -> Progress:
+    """Blocks differ in what they need, and leave memory in pieces."""
+
+    def told(pairs: int) -> None:
+        report(pairs)
+        hand_back_surplus()
+
+    return told
 
 
 def _pairs(scorer: PairScorer, links: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,11 +19,11 @@ from headtail.contract import Method, PairScorer, Validate
 from headtail.errors import ConfigError, TrainingError
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
+from headtail.memory import hand_back_surplus, keep_freed_memory
 from headtail.training.ahead import drawn_ahead
 from headtail.training.averaging import WeightAverage
 from headtail.training.checkpoint import CheckpointStore, Progress
 from headtail.training.counters import Counters
-from headtail.training.memory import keep_freed_memory
 from headtail.training.objectives import OBJECTIVES
 from headtail.training.observer import Observer, Record
 from headtail.training.schedule import cosine, epoch_seed, set_learning_rate
@@ -242,6 +242,7 @@ class Learner(TaskMethod, Generic[B]):
                 self.count(batch, counters)
                 links, total = links + loss.links, total + value * loss.links
                 observer.batch_done(epoch, number, len(batches), loss.links, value)
+                hand_back_surplus()
         seconds = time.perf_counter() - start
         return {
             "epoch": epoch,
