@@ -9,6 +9,7 @@ import pytest
 
 from headtail import memory
 from headtail.memory import keep_freed_memory
+from tiny_runs import trained
 
 
 def test_freed_memory_is_kept_with_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,23 +37,24 @@ PIECES = """
 import torch
 from headtail import memory
 memory.KEPT_BYTES, memory.KEPT_SHARE = 2**28, 0.0
-if memory.keep_freed_memory():
-    # half a GiB, every tensor with a small one behind it that stays in the way
-    held = [torch.ones(size) for _ in range(64) for size in (2**21, 1)]
-    memory.hand_back_surplus()
-    assert not memory.hand_back_surplus()  # all is in use: there is nothing to spare
-    assert all(float(one.min()) == 1 for one in held)
-    memory._Keeper.needed = 0
-    full, small = memory.resident_bytes(), held[1::2]
-    del held
-    assert memory.resident_bytes() > full - 2**27  # freed, and kept
-    assert memory.hand_back_surplus()
-    assert memory.resident_bytes() < full - 2**28
-    assert not memory.hand_back_surplus()
-    assert all(float(one) == 1 for one in small)
+assert memory.keep_freed_memory()
+# half a GiB, every tensor with a small one behind it that stays in the way
+held = [torch.ones(size) for _ in range(64) for size in (2**21, 1)]
+memory.hand_back_surplus()
+assert not memory.hand_back_surplus()  # all is in use: there is nothing to spare
+assert all(float(one.min()) == 1 for one in held)
+memory._Keeper.needed = 0
+full, small = memory.resident_bytes(), held[1::2]
+del held
+assert memory.resident_bytes() > full - 2**27  # freed, and kept
+assert memory.hand_back_surplus()
+assert memory.resident_bytes() < full - 2**28
+assert not memory.hand_back_surplus()
+assert all(float(one) == 1 for one in small)
 """
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps memory")
 def test_what_lies_free_in_pieces_is_handed_back() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "HEADTAIL_MALLOC"}
     ended = subprocess.run([sys.executable, "-c", PIECES], env=environment, capture_output=True, text=True)
@@ -63,3 +65,11 @@ def test_nothing_is_handed_back_where_nothing_was_kept(monkeypatch: pytest.Monke
     monkeypatch.setattr(memory._Keeper, "libc", None)
     monkeypatch.setattr(memory, "resident_bytes", lambda: 2**60)
     assert not memory.hand_back_surplus()
+
+
+@pytest.mark.parametrize("place", ["training.learner", "evaluation.evaluator", "serving.topk"])
+def test_all_that_works_in_blocks_hands_back(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(f"headtail.{place}.hand_back_surplus", lambda: calls.append(place))
+    trained().recommend(k=3)
+    assert calls

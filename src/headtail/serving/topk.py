@@ -10,6 +10,7 @@ from headtail.contract import PairScorer
 from headtail.errors import DataError
 from headtail.evaluation.metrics import refuse_nan
 from headtail.graph.csr import CSR
+from headtail.memory import hand_back_surplus
 
 # Pairs scored at once where the caller sets no block sizes.
 PAIR_BUDGET = 2**20
@@ -71,6 +72,7 @@ def top_k(
             yield _best_tails(scorer, block, k, known, width)
             if progress is not None:
                 progress(block.numel())
+            hand_back_surplus()
 
     # An inner generator, so that wrong arguments are refused by the call and not by the first block.
     return blocks() if heads.numel() else iter(())
