@@ -81,7 +81,9 @@ class SamplingConfig(Section):
     batches: str = Field("rows", description="rows (Algorithm 1) or edges")
     links_per_batch: int = Field(65_536, ge=1, description="training links per batch (B)")
     batches_per_epoch: int = Field(1, ge=1, description="batches per epoch at least, with fewer links in each")
-    neighbours: str = Field("bns", description="neighbour sampler: bns, uniform or full")
+    neighbours: str = Field(
+        "bns", description="neighbour sampler: bns, uniform or full; auto: full in small dense graphs, else bns"
+    )
     fanout_output: int | Literal["all"] = Field(7, description="neighbours kept at the output layer (s̃₀)")
     fanout_inner: int | Literal["all"] = Field(2, description="neighbours kept at inner layers (s̃₁)")
     blocked: float = Field(0.5, gt=0, lt=1, description="share of blocked neighbours (δ, bns only)")

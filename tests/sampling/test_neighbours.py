@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from headtail.graph.message import MessageGraph
 from headtail.graph.view import GraphView
+from headtail.sampling import neighbours
 from headtail.sampling.neighbours import NEIGHBOURS, Draw, Fanout, Neighbourhood, NeighbourSampler
 from headtail.sampling.numbering import Numbering
 from random_graphs import dense, dense_messages, message_graph, random_view, views
@@ -105,6 +106,21 @@ def facts(found: Neighbourhood) -> list[list[float]]:
     blocks = [block.adjacency for block in found.blocks]
     assert all(block.weight is not None for block in blocks)
     return [found.nodes.tolist(), *(block.col.tolist() + block.weight.tolist() for block in blocks)]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("dense_rows", "small_entries", "same_as"),
+    [(12, 380, "full"), (13, 380, "bns"), (12, 379, "bns"), (100, 2**22, "bns")],
+)
+def test_auto_takes_all_neighbours_where_the_graph_is_small_and_dense(
+    dense_rows: int, small_entries: int, same_as: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = message_graph(random_view(30, 200))
+    assert graph.adjacency.col.numel() == 380  # 12.7 in a row
+    monkeypatch.setattr(neighbours, "DENSE_ROWS", dense_rows)
+    monkeypatch.setattr(neighbours, "SMALL_ENTRIES", small_entries)
+    found, same = (facts(sample(NEIGHBOURS[name](Fanout(4, 2)), graph, [0, 1, 2], 2)) for name in ("auto", same_as))
+    assert found == same
 
 
 class KeptByTheFirst(NeighbourSampler):

@@ -1,4 +1,4 @@
-"""Sampled neighbourhoods of a batch, layer by layer, behind one interface: full, uniform, bns."""
+"""Sampled neighbourhoods of a batch, layer by layer, behind one interface: full, uniform, bns, auto."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,6 +10,11 @@ from headtail.graph.csr import CSR, all_entries, row_pointers
 from headtail.graph.message import MessageGraph
 from headtail.registry import Registry
 from headtail.sampling.numbering import Numbering
+
+# A message graph is dense if its rows are at least this long on average: of these, a sample would see few.
+DENSE_ROWS = 100
+# And small if its entries are at most this many, so that every batch can afford all of them.
+SMALL_ENTRIES = 2**22
 
 
 @dataclass(frozen=True)
@@ -201,3 +206,25 @@ class BlockedNeighbours(FullNeighbours):
         kept_weight = torch.where(degree > count, ratio, ((degree - keep) / keep).clamp(min=1.0))
         weight = torch.where(kept, kept_weight, 1.0).float()
         return Draw(owner, offset, weight, kept, self_edge=(degrees > count).nonzero().squeeze(1))
+
+
+@NEIGHBOURS.register("auto")
+class AutoNeighbours(BlockedNeighbours):
+    """All neighbours in a graph that is small and dense, blocking-based sampling in any other."""
+
+    def sample(
+        self,
+        graph: MessageGraph,
+        targets: Tensor,
+        layers: int,
+        numbering: Numbering,
+        generator: torch.Generator,
+    ) -> Neighbourhood:
+        if small_and_dense(graph.adjacency):
+            return FullNeighbours(self.fanout).sample(graph, targets, layers, numbering, generator)
+        return super().sample(graph, targets, layers, numbering, generator)
+
+
+def small_and_dense(adjacency: CSR) -> bool:
+    entries = adjacency.col.numel()
+    return DENSE_ROWS * adjacency.num_rows <= entries <= SMALL_ENTRIES
