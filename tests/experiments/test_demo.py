@@ -24,6 +24,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Graph:
     monkeypatch.setitem(PRESETS, "strong", PRESETS["strong"] | settings)
     monkeypatch.setattr(demo, "load", {"debian": graph}.__getitem__)
     monkeypatch.setattr(demo, "PACKAGES", PACKAGES)
+    monkeypatch.setattr(demo, "EPOCHS", SMALL["epochs"])
     return graph
 
 
