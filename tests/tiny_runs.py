@@ -1,5 +1,6 @@
 """Trainings that take a tenth of a second: graphs, settings, interruptions, and what of a run must repeat exactly."""
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -82,3 +83,8 @@ def timeless(record: Mapping[str, Any]) -> Record:
 
 def history(model: LinkPredictor) -> list[Record]:
     return [timeless(record) for record in model.history]
+
+
+def heed_ctrl_c() -> None:
+    """For a process that is started: lets Ctrl-C through, also where a shell had the tests ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

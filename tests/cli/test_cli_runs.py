@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 
 from headtail import files
 from headtail.training.trainer import GnnMethod
+from tiny_runs import heed_ctrl_c
 
 
 @pytest.fixture
@@ -79,7 +80,9 @@ def test_a_real_ctrl_c(links_csv: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "headtail", "train", str(links_csv), "--out", str(out), "--json"]
     small = [*SMALL, "--epochs", "100000"]
-    process = subprocess.Popen([*command, *small], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, *small], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c
+    )
     try:
         assert process.stderr is not None
         for line in process.stderr:

@@ -26,7 +26,7 @@ from headtail.experiments.grid import GridProgress, Plan, Planned, deal, run_gri
 from headtail.experiments.results import RunResult, identity, read_results
 from headtail.experiments.tables import Part, Results, TableSpec, accuracy_table
 from headtail.training.observer import Observer
-from tiny_runs import Stop
+from tiny_runs import Stop, heed_ctrl_c
 
 
 @pytest.fixture
@@ -312,7 +312,9 @@ def endless(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", Path]]:
     folder = Path(__file__).parent
     place, results = write_tiny(tmp_path / "tiny.npz"), tmp_path / "results.jsonl"
     command = [sys.executable, str(script), str(folder), str(folder.parent), str(place), str(results)]
-    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, start_new_session=True, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c
+    )
     wait_for(lambda: results.exists() and results.read_bytes().count(b"\n") == 2)
     yield process, results
     if alive(process.pid):
