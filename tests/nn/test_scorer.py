@@ -12,6 +12,7 @@ from headtail.nn import scorer as module
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.evidence import EvidenceEncoder
 from headtail.nn.scorer import HadamardScorer
+from headtail.sampling.places import PairPlaces
 from random_graphs import random_view
 
 N, DIM = 13, 6
@@ -39,7 +40,7 @@ def test_logits_follow_the_formula(layers: int) -> None:
         z = ((z - norm.running_mean) / (norm.running_var + norm.eps).sqrt() * norm.weight + norm.bias).clamp(min=0)
     wanted = (z * scorer.last.weight).sum(dim=1) + scorer.last.bias
     assert len(scorer.hidden) == layers - 1
-    torch.testing.assert_close(scorer(u, v, pairs), wanted, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(scorer(u, v, PairPlaces(pairs)), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
@@ -47,7 +48,7 @@ def test_logits_follow_the_formula(layers: int) -> None:
 def test_rows_equal_pairs_in_evaluation(layers: int, dropout: float) -> None:
     scorer, (u, v) = scorer_of(layers, dropout), tables()
     pairs = torch.cartesian_prod(torch.arange(4), torch.arange(N)).T
-    wanted = scorer(u[:4], v, pairs).view(4, N)
+    wanted = scorer(u[:4], v, PairPlaces(pairs)).view(4, N)
     torch.testing.assert_close(scorer.score_rows(u[:4], v), wanted, rtol=1e-4, atol=1e-5)
 
 
@@ -69,8 +70,8 @@ def test_undirected_scores_are_the_mean_of_both_orientations(directed: bool, lay
     mlp, (u, v) = scorer_of(layers), tables()
     scorer = EmbeddingScorer(u, v, mlp, directed)
     heads, tails = torch.cartesian_prod(torch.arange(N), torch.arange(N)).T
-    forward = mlp(u, v, torch.stack([heads, tails])).detach()
-    backward = mlp(u, v, torch.stack([tails, heads])).detach()
+    forward = mlp(u, v, PairPlaces(torch.stack([heads, tails]))).detach()
+    backward = mlp(u, v, PairPlaces(torch.stack([tails, heads]))).detach()
     assert not torch.allclose(forward, backward)
     wanted = forward if directed else (forward + backward) / 2
     found = scorer.score(heads, tails)
@@ -134,7 +135,7 @@ def test_logits_with_evidence_follow_the_formula(layers: int) -> None:
             z = z @ linear.weight.T + linear.bias + (more if layer == 0 else 0)
             z = ((z - norm.running_mean) / (norm.running_var + norm.eps).sqrt() * norm.weight + norm.bias).clamp(min=0)
         wanted = (z * scorer.last.weight).sum(dim=1) + scorer.last.bias
-        torch.testing.assert_close(scorer(u, v, pairs, evidence), wanted, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(scorer(u, v, PairPlaces(pairs), evidence), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
@@ -147,7 +148,7 @@ def test_rows_with_evidence_equal_pairs(
         monkeypatch.setattr(module, "tile", lambda device, dim: tiles)
     scorer, (u, v), evidence = reader_of(layers, dropout), tables(), some_evidence(4, N)
     pairs = torch.cartesian_prod(torch.arange(4), torch.arange(N)).T
-    wanted = scorer(u[:4], v, pairs, evidence.flatten(0, 1)).view(4, N)
+    wanted = scorer(u[:4], v, PairPlaces(pairs), evidence.flatten(0, 1)).view(4, N)
     torch.testing.assert_close(scorer.score_rows(u[:4], v, evidence), wanted, rtol=1e-4, atol=1e-5)
 
 
@@ -168,11 +169,11 @@ def test_constant_columns_are_ignored_whatever_they_say_later(constant: float) -
     assert scorer.evidence is not None
     scorer.evidence.standardise(sample)
     pairs, evidence = torch.tensor([[0, 3, 3, 12], [1, 1, 3, 0]]), some_evidence(4)
-    before = scorer(u, v, pairs, evidence)
+    before = scorer(u, v, PairPlaces(pairs), evidence)
     evidence[:, 1] += torch.tensor([1.0, -100.0, 1e6, 3.0])
-    assert torch.equal(scorer(u, v, pairs, evidence), before)
+    assert torch.equal(scorer(u, v, PairPlaces(pairs), evidence), before)
     evidence[:, 2] += 0.5
-    assert not torch.equal(scorer(u, v, pairs, evidence), before)
+    assert not torch.equal(scorer(u, v, PairPlaces(pairs), evidence), before)
 
 
 def test_a_scorer_of_one_layer_cannot_read_evidence() -> None:
@@ -195,8 +196,8 @@ def test_undirected_scores_read_the_evidence_of_both_orientations(directed: bool
     heads, tails = torch.cartesian_prod(torch.arange(N), torch.arange(N)).T
     u, v, evidence = scorer.heads, scorer.tails, scorer.evidence
     assert evidence is not None
-    forward = scorer.mlp(u, v, torch.stack([heads, tails]), evidence(heads, tails)).detach()
-    backward = scorer.mlp(u, v, torch.stack([tails, heads]), evidence(tails, heads)).detach()
+    forward = scorer.mlp(u, v, PairPlaces(torch.stack([heads, tails])), evidence(heads, tails)).detach()
+    backward = scorer.mlp(u, v, PairPlaces(torch.stack([tails, heads])), evidence(tails, heads)).detach()
     wanted = forward if directed else (forward + backward) / 2
     for _ in range(2):  # the second time from memory
         torch.testing.assert_close(scorer.score(heads, tails), wanted, rtol=1e-4, atol=1e-5)

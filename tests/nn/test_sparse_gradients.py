@@ -8,7 +8,8 @@ from torch import Tensor
 
 from headtail.graph.csr import CSR
 from headtail.graph.view import GraphView
-from headtail.nn.sparse import aggregate, pair_product, row_softmax, sum_by
+from headtail.nn.sparse import aggregate, pair_product, row_softmax
+from headtail.sampling.places import PairPlaces
 from random_graphs import dense, random_view, views
 
 
@@ -57,17 +58,21 @@ def test_gradient_of_row_softmax(make: object) -> None:
 def test_pair_product_and_its_gradients() -> None:
     u, v = numbers(4, 3), numbers(6, 3, seed=1)
     pairs = torch.tensor([[0, 3, 3, 0, 2], [5, 5, 1, 5, 0]])  # rows used twice, rows never used
-    assert torch.equal(pair_product(u, v, pairs), u[pairs[0]] * v[pairs[1]])
-    assert torch.autograd.gradcheck(lambda a, b: pair_product(a, b, pairs), (u, v))
+    assert torch.equal(pair_product(u, v, PairPlaces(pairs)), u[pairs[0]] * v[pairs[1]])
+    assert torch.autograd.gradcheck(lambda a, b: pair_product(a, b, PairPlaces(pairs)), (u, v))
 
 
 def test_pair_product_of_a_table_with_itself() -> None:
     u = numbers(4, 3)
     pairs = torch.tensor([[0, 3, 2], [0, 1, 3]])
-    assert torch.autograd.gradcheck(lambda a: pair_product(a, a, pairs), (u,))
+    assert torch.autograd.gradcheck(lambda a: pair_product(a, a, PairPlaces(pairs)), (u,))
 
 
-def test_sum_by_adds_the_values_of_each_index(device: torch.device) -> None:
-    index, values = torch.tensor([2, 0, 2, 5]), numbers(4, 3).detach()
-    wanted = torch.zeros(6, 3, dtype=torch.float64).index_add(0, index, values)
-    torch.testing.assert_close(sum_by(index.to(device), values.to(device), 6).cpu(), wanted)
+def test_pairs_are_grouped_by_either_end_in_their_order(device: torch.device) -> None:
+    places = PairPlaces(torch.tensor([[2, 0, 2, 5], [1, 1, 0, 1]], device=device))
+    by_left, by_right = places.by_left(6), places.by_right(2)
+    assert by_left.row_ptr.tolist() == [0, 1, 1, 3, 3, 3, 4]
+    assert by_left.col.tolist() == [1, 0, 2, 3]
+    assert by_right.row_ptr.tolist() == [0, 1, 4]
+    assert by_right.col.tolist() == [2, 0, 1, 3]
+    assert places.by_left(6) is by_left

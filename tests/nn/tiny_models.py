@@ -39,17 +39,19 @@ def one_batch(
     scope: GnnScope = "rows",
     neighbours: str = "full",
     fanout: Fanout | None = None,
+    seed: int = 0,
+    batches: int = 1,
 ) -> Batch:
-    """Returns the whole epoch as one batch, with two uniform negatives per link."""
+    """Returns the first batch of an epoch, by default all of it, with two uniform negatives per link."""
+    rows = view.to(graph.device).out_rows
     sampler = BatchSampler(
         graph=graph,
-        batches=RowBatches(view.out_rows, view.out_rows.col.numel()),
+        batches=RowBatches(rows, rows.col.numel() // batches),
         negatives="uniform",
         negatives_per_positive=2,
-        negative_space=NegativeSpace(view.out_rows),
+        negative_space=NegativeSpace(rows),
         neighbours=NEIGHBOURS[neighbours](fanout or Fanout()),
         gnn_scope=scope,
         layers=layers,
     )
-    (batch,) = sampler.epoch(torch.Generator().manual_seed(0))
-    return batch
+    return next(sampler.epoch(torch.Generator(device=graph.device).manual_seed(seed)))

@@ -86,7 +86,7 @@ class EmbeddingLinks(nn.Module):
         x = self.norm(x)
         v = self.tail(x)
         u = v if self.head is None else self.head(x[: batch.num_rows])
-        logits = self.scorer(u, v, torch.cat([batch.positive, batch.negative], dim=1))
+        logits = self.scorer(u, v, batch.pairs)
         count = batch.positive.shape[1]
         return logits[:count], logits[count:]
 

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headtail.kernels.gather import segment_sum
+
 
 @dataclass(frozen=True)
 class CSR:
@@ -82,6 +84,11 @@ class CSR:
         weight = None if self.weight is None else self.weight[order]
         return CSR(row_pointers(self.col[order], self.num_cols), self.row[order], self.num_rows, weight)
 
+    @cached_property
+    def transposed(self) -> "CSR":
+        """`transpose`, found once."""
+        return self.transpose()
+
     def with_weight(self, weight: Tensor | None) -> "CSR":
         """Returns the same pattern with other weights."""
         return CSR(self.row_ptr, self.col, self.num_cols, weight)
@@ -94,13 +101,7 @@ class CSR:
 
     def matmul(self, x: Tensor) -> Tensor:
         """Returns the product with x [cols, d] as [rows, d], summed in entry order (deterministic)."""
-        if self.col.numel() == 0:
-            return x.new_zeros(self.num_rows, x.shape[1])
-        # embedding_bag is torch's fastest gather-and-sum on CPU and needs no atomics on CUDA.
-        weight = None if self.weight is None else self.weight.to(x.dtype)
-        return F.embedding_bag(
-            self.col, x, self.row_ptr, mode="sum", per_sample_weights=weight, include_last_offset=True
-        )
+        return segment_sum(self.row_ptr, self.col, self.weight, x)
 
     def to(self, device: torch.device | str) -> "CSR":
         weight = None if self.weight is None else self.weight.to(device)

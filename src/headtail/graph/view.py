@@ -30,7 +30,7 @@ class GraphView:
     @cached_property
     def in_rows(self) -> CSR:
         """Tail → heads."""
-        return self.out_rows.transpose() if self.directed else self.out_rows
+        return self.out_rows.transposed if self.directed else self.out_rows
 
     @cached_property
     def neighbours(self) -> CSR:

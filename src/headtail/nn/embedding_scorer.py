@@ -6,6 +6,7 @@ from torch import Tensor
 from headtail.contract import PairScorer
 from headtail.graph.evidence import PairEvidence
 from headtail.nn.scorer import HadamardScorer
+from headtail.sampling.places import PairPlaces
 
 
 class EmbeddingScorer(PairScorer):
@@ -36,7 +37,7 @@ class EmbeddingScorer(PairScorer):
 
     def _one_way(self, heads: Tensor, tails: Tensor) -> Tensor:
         evidence = None if self.evidence is None else self.evidence.remembered(heads, tails)
-        scores: Tensor = self.mlp(self.heads, self.tails, torch.stack([heads, tails]), evidence)
+        scores: Tensor = self.mlp(self.heads, self.tails, PairPlaces(torch.stack([heads, tails])), evidence)
         return scores
 
     @torch.no_grad()

@@ -34,10 +34,10 @@ class Finish(nn.Module):
         self.norm = GraphNorm(style.dim, style.momentum, style.statistics)
         self.dropout, self.relu, self.unit = style.dropout, relu, unit
 
-    def forward(self, h: Tensor, previous: Tensor | None) -> Tensor:
+    def forward(self, h: Tensor, previous: Tensor | None, count: Tensor | None = None) -> Tensor:
         if not self.dropout:
-            return self.norm.finish(h, previous, self.relu, self.unit)
-        h = self.norm.finish(h, None, self.relu, unit=False)
+            return self.norm.finish(h, previous, self.relu, self.unit, count)
+        h = self.norm.finish(h, None, self.relu, unit=False, count=count)
         h = F.dropout(h, self.dropout, self.training)
         h = h if previous is None else h + previous
         return unit_rows(h) if self.unit else h
@@ -65,7 +65,7 @@ class HeadEncoder(nn.Module):
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
             block = neighbourhood.blocks[layer]
             x_target = x[: block.num_targets]
-            x = finish(convolution(x, x_target, block.adjacency), x_target if layer else None)
+            x = finish(convolution(x, x_target, block.adjacency), x_target if layer else None, block.count)
         return x
 
     @torch.no_grad()
@@ -121,8 +121,12 @@ class TailEncoder(nn.Module):
         self.residual_linears = nn.ModuleList(linear(a, b) for a, b in pairs) if residual else None
         self.residual_finishes = finishes(layers, style, unit_last=False) if residual else None
 
-    def forward(self, graph: MessageGraph, nodes: Tensor | slice, shared: nn.ModuleList | None) -> Tensor:
+    def forward(
+        self, graph: MessageGraph, nodes: Tensor | slice, shared: nn.ModuleList | None, count: Tensor | None = None
+    ) -> Tensor:
         """Encodes nodes (numbers [C] or a slice); `shared` holds the head's convolutions.
+
+        Where `count` is given, only so many of the nodes are real, and the others are padding.
 
         Returns:
             V [C, r] = unit rows of Ṽ + Δ (eq. 5).
@@ -134,11 +138,11 @@ class TailEncoder(nn.Module):
         h = smooth
         for layer, (convolution, finish) in enumerate(zip(convolutions, self.finishes, strict=True)):
             assert isinstance(convolution, Convolution)
-            h = finish(convolution.on_itself(h), h if layer else None)
+            h = finish(convolution.on_itself(h), h if layer else None, count)
         if self.residual_linears is not None and self.residual_finishes is not None:
             d = x - smooth if self.pre_encoding else x
             for layer, (weights, finish) in enumerate(zip(self.residual_linears, self.residual_finishes, strict=True)):
-                d = finish(weights(d), d if layer else None)
+                d = finish(weights(d), d if layer else None, count)
             h = h + d
         return unit_rows(h)
 

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
@@ -59,10 +58,14 @@ class LinkModel(nn.Module, ABC):
 
     def forward(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns the logits of the batch's positives [P] and negatives [Q]."""
-        rows, columns = self.represent(graph, batch)
-        logits = self.scorer(rows, columns, torch.cat([batch.positive, batch.negative], dim=1), batch.evidence)
-        count = batch.positive.shape[1]
+        logits, count = self.logits(graph, batch), batch.positive.shape[1]
         return logits[:count], logits[count:]
+
+    def logits(self, graph: MessageGraph, batch: Batch) -> Tensor:
+        """Returns the logits [P + Q] of the batch's positives, then of its negatives, then of what is padding."""
+        rows, columns = self.represent(graph, batch)
+        out: Tensor = self.scorer(rows, columns, batch.pairs, batch.evidence, batch.counts and batch.counts.pairs)
+        return out
 
     def _head(self) -> HeadEncoder:
         s = self.shape
@@ -95,7 +98,7 @@ class AmlModel(LinkModel):
     def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
         assert batch.neighbourhood is not None
         u = self.head(graph.features, batch.neighbourhood)
-        v = self.tail(graph, batch.nodes, self.head.convolutions)
+        v = self.tail(graph, batch.nodes, self.head.convolutions, batch.counts and batch.counts.nodes)
         return self._with_homophily(u, v[: batch.num_rows]), v
 
     def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
@@ -139,7 +142,7 @@ class SmlpModel(LinkModel):
         self.tail = self._tail(knowledge_transfer=False)
 
     def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
-        v = self.tail(graph, batch.nodes, None)
+        v = self.tail(graph, batch.nodes, None, batch.counts and batch.counts.nodes)
         return v[: batch.num_rows], v
 
     def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:

@@ -3,91 +3,13 @@
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-EPSILON = 1e-5
+from headtail.kernels.finish import EPSILON, finish, moments, unit_backward
+from headtail.kernels.launch import fused
+
 Statistics = Literal["running", "graph"]
-
-
-def _moments(x: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the mean of every column and mean((x − αμ)²) = v + (1 − α)²μ², v being the variance."""
-    mean = x.mean(dim=0)
-    # torch.var_mean over rows is several times slower on CPU than these two passes.
-    variance = (x - mean).square_().mean(dim=0)
-    return mean, variance + (1 - alpha) ** 2 * mean**2
-
-
-def _finish(
-    h: Tensor, previous: Tensor | None, alpha: Tensor, gamma: Tensor, beta: Tensor, relu: bool, unit: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Returns the finished rows, the mean and spread of h, and the length [n, 1] that rows were divided by."""
-    mean, spread = _moments(h, alpha)
-    slope = gamma * torch.rsqrt(spread + EPSILON)
-    y = torch.addcmul(beta - alpha * mean * slope, h, slope)
-    if relu:
-        y = y.relu_()
-    if previous is not None:
-        y = y.add_(previous)
-    length = torch.linalg.vector_norm(y, dim=1, keepdim=True).clamp_(min=1e-12) if unit else mean
-    return y.div_(length) if unit else y, mean, spread, length
-
-
-def _finish_backward(
-    grad: Tensor,
-    h: Tensor,
-    out: Tensor,
-    length: Tensor,
-    alpha: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    mean: Tensor,
-    spread: Tensor,
-    relu: bool,
-    unit: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Returns the gradients of h, of the residual input, and of α, γ, β."""
-    n = h.shape[0]
-    scale = torch.rsqrt(spread + EPSILON)
-    slope = gamma * scale
-    if unit:
-        along = (grad * out).sum(dim=1, keepdim=True)
-        grad = torch.addcmul(grad, out, along, value=-1).div_(length)
-    grad_previous = grad
-    if relu:
-        grad = grad * (torch.addcmul(beta - alpha * mean * slope, h, slope) > 0)
-    grad_beta = grad.sum(dim=0)
-    grad_dot_h = (grad * h).sum(dim=0)
-    centred = grad_dot_h - alpha * mean * grad_beta  # Σ grad · (h − αμ)
-    grad_gamma = centred * scale
-    grad_spread = -0.5 * gamma * scale**3 * centred
-    grad_mean = -alpha * slope * grad_beta + 2 * (1 - alpha) ** 2 * mean * grad_spread
-    grad_alpha = -mean * slope * grad_beta - 2 * (1 - alpha) * mean**2 * grad_spread
-    # d variance / dh = 2 (h − μ) / n and d mean / dh = 1 / n
-    per_h = 2 * grad_spread / n
-    grad_h = torch.addcmul(grad_mean / n - per_h * mean, h, per_h).addcmul_(grad, slope)
-    return grad_h, grad_previous, grad_alpha, grad_gamma, grad_beta
-
-
-class _Finish(torch.autograd.Function):
-    """unit rows(relu(GraphNorm(h)) + previous): two moments and one pass forward, two reductions and one pass back."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, h: Tensor, previous: Tensor | None, alpha: Tensor, gamma: Tensor, beta: Tensor, relu: bool, unit: bool
-    ) -> tuple[Tensor, ...]:
-        out, mean, spread, length = _finish(h, previous, alpha, gamma, beta, relu, unit)
-        ctx.save_for_backward(h, out, length, alpha, gamma, beta, mean, spread)
-        ctx.relu, ctx.unit, ctx.residual = relu, unit, previous is not None
-        ctx.mark_non_differentiable(mean, spread)
-        return out, mean, spread
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-        h, out, length, alpha, gamma, beta, mean, spread = ctx.saved_tensors
-        grad_h, grad_previous, *of_parameters = _finish_backward(
-            grad.contiguous(), h, out, length, alpha, gamma, beta, mean, spread, ctx.relu, ctx.unit
-        )
-        return grad_h, grad_previous if ctx.residual else None, *of_parameters, None, None
 
 
 class GraphNorm(nn.Module):
@@ -116,35 +38,51 @@ class GraphNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.finish(x, None, relu=False, unit=False)
 
-    def finish(self, x: Tensor, previous: Tensor | None, relu: bool, unit: bool) -> Tensor:
-        """Returns unit rows(relu(norm of x) + previous), with those steps that are wanted."""
+    def finish(self, x: Tensor, previous: Tensor | None, relu: bool, unit: bool, count: Tensor | None = None) -> Tensor:
+        """Returns unit rows(relu(norm of x) + previous), with those steps that are wanted.
+
+        In training, `count` may say how many rows there are; the others are padding.
+        """
         if not self.training:
             mean, spread = self.running_mean, self.running_spread
             if self.statistics == "graph":
-                mean, spread = _moments(x, self.alpha)
+                mean, spread = moments(x, self.alpha)
             slope = self.gamma * torch.rsqrt(spread + EPSILON)
             y = torch.addcmul(self.beta - self.alpha * mean * slope, x, slope)
             y = y.relu() if relu else y
             y = y if previous is None else y + previous
             return unit_rows(y) if unit else y
-        y, mean, spread = _Finish.apply(  # type: ignore[no-untyped-call]
-            x, previous, self.alpha, self.gamma, self.beta, relu, unit
-        )
+        y, mean, spread = finish(x, previous, self.alpha, self.gamma, self.beta, relu, unit, count)
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum)
             self.running_spread.lerp_(spread, self.momentum)
-        out: Tensor = y
-        return out
+        return y
+
+
+def batch_norm_relu(norm: nn.BatchNorm1d, x: Tensor, count: Tensor | None = None) -> Tensor:
+    """Returns relu(norm(x)); in training, `count` may say how many rows there are, the others being padding.
+
+    BatchNorm is GraphNorm with α = 1, so the same kernel serves both.
+    """
+    if not norm.training or not (fused(x) or count is not None):
+        return F.relu(norm(x), inplace=True)
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    assert norm.num_batches_tracked is not None
+    assert norm.momentum is not None
+    ones = torch.ones_like(norm.weight)
+    y, mean, variance = finish(x, None, ones, norm.weight, norm.bias, relu=True, unit=False, count=count)
+    with torch.no_grad():
+        rows = x.new_full((), x.shape[0], dtype=torch.float32) if count is None else count.float()
+        norm.running_mean.lerp_(mean, norm.momentum)
+        norm.running_var.lerp_(variance * (rows / (rows - 1).clamp(min=1)), norm.momentum)
+        norm.num_batches_tracked += 1
+    return y
 
 
 def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
     length = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_(min=1e-12)
     return x / length, length
-
-
-def _unit_backward(grad: Tensor, y: Tensor, length: Tensor) -> Tensor:
-    along = (grad * y).sum(dim=1, keepdim=True)
-    return torch.addcmul(grad, y, along, value=-1).div_(length)
 
 
 class _UnitRows(torch.autograd.Function):
@@ -157,7 +95,7 @@ class _UnitRows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        grad_x: Tensor = _unit_backward(grad.contiguous(), *ctx.saved_tensors)
+        grad_x: Tensor = unit_backward(grad.contiguous(), *ctx.saved_tensors)
         return grad_x
 
 

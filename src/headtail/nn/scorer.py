@@ -7,7 +7,9 @@ from torch import Tensor, nn
 from headtail.errors import ConfigError
 from headtail.nn.convolutions import linear
 from headtail.nn.evidence import EvidenceEncoder
+from headtail.nn.norm import batch_norm_relu
 from headtail.nn.sparse import pair_product
+from headtail.sampling.places import PairPlaces
 
 
 def tile(device: torch.device, dim: int) -> tuple[int, int]:
@@ -32,14 +34,25 @@ class HadamardScorer(nn.Module):
         self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(layers - 1))
         self.last = linear(dim, 1)
 
-    def forward(self, u: Tensor, v: Tensor, pairs: Tensor, evidence: Tensor | None = None) -> Tensor:
-        """Returns logits [P] of pairs [2, P] of rows of u [R, r] and v [C, r], with evidence [P, columns]."""
+    def forward(
+        self,
+        u: Tensor,
+        v: Tensor,
+        pairs: PairPlaces,
+        evidence: Tensor | None = None,
+        count: Tensor | None = None,
+    ) -> Tensor:
+        """Returns logits [P] of pairs of rows of u [R, r] and v [C, r], with evidence [P, columns].
+
+        Where `count` is given, only so many of the pairs are real, and the others are padding.
+        """
         z = pair_product(u, v, pairs)
         for layer, (weights, norm) in enumerate(zip(self.hidden, self.norms, strict=True)):
             z = weights(z)
             if self.evidence is not None and layer == 0:
                 z = z + self.evidence(evidence)
-            z = F.relu(norm(z), inplace=True)
+            assert isinstance(norm, nn.BatchNorm1d)
+            z = batch_norm_relu(norm, z, count)
             if self.dropout:
                 z = F.dropout(z, self.dropout, self.training)
         out: Tensor = self.last(z).squeeze(-1)

@@ -9,13 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headtail.graph.csr import CSR, row_pointers
+from headtail.graph.csr import CSR
+from headtail.kernels import gather
+from headtail.sampling.places import PairPlaces
 
 
 class _Aggregate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor | None, adjacency: CSR) -> Tensor:
-        ctx.adjacency = adjacency.with_weight(weight)
+        ctx.adjacency = adjacency if weight is adjacency.weight else adjacency.with_weight(weight)
         ctx.save_for_backward(x)
         out: Tensor = ctx.adjacency.matmul(x)
         return out
@@ -24,7 +26,7 @@ class _Aggregate(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (x,) = ctx.saved_tensors
         grad = grad.contiguous()
-        grad_x = ctx.adjacency.transpose().matmul(grad) if ctx.needs_input_grad[0] else None
+        grad_x = ctx.adjacency.transposed.matmul(grad) if ctx.needs_input_grad[0] else None
         grad_weight = None
         if ctx.needs_input_grad[1]:
             grad_weight = (grad[ctx.adjacency.row] * x[ctx.adjacency.col]).sum(dim=1)
@@ -37,32 +39,29 @@ def aggregate(adjacency: CSR, x: Tensor, weight: Tensor | None = None) -> Tensor
     return out
 
 
-def sum_by(index: Tensor, values: Tensor, size: int) -> Tensor:
-    """Returns [size, d]: row i is the sum of values [K, d] whose index is i."""
-    order = torch.argsort(index, stable=True)
-    return CSR(row_pointers(index[order], size), order, index.numel()).matmul(values)
-
-
 class _PairProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, u: Tensor, v: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        ctx.save_for_backward(u, v, left, right)
-        return u.index_select(0, left).mul_(v.index_select(0, right))
+    def forward(ctx: Any, u: Tensor, v: Tensor, pairs: PairPlaces) -> Tensor:
+        ctx.save_for_backward(u, v)
+        ctx.pairs = pairs
+        return gather.pair_product(u, v, pairs.left, pairs.right)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        u, v, left, right = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (u, v), pairs, grad = ctx.saved_tensors, ctx.pairs, grad.contiguous()
         grad_u = grad_v = None
         if ctx.needs_input_grad[0]:
-            grad_u = sum_by(left, v.index_select(0, right).mul_(grad), u.shape[0])
+            by_left = pairs.by_left(u.shape[0])
+            grad_u = gather.segment_sum_of_products(by_left.row_ptr, by_left.col, pairs.right, grad, v)
         if ctx.needs_input_grad[1]:
-            grad_v = sum_by(right, u.index_select(0, left).mul_(grad), v.shape[0])
-        return grad_u, grad_v, None, None
+            by_right = pairs.by_right(v.shape[0])
+            grad_v = gather.segment_sum_of_products(by_right.row_ptr, by_right.col, pairs.left, grad, u)
+        return grad_u, grad_v, None
 
 
-def pair_product(u: Tensor, v: Tensor, pairs: Tensor) -> Tensor:
-    """Returns u[pairs[0]] ⊙ v[pairs[1]] as [P, r] (the scorer's input, eq. 8)."""
-    out: Tensor = _PairProduct.apply(u, v, pairs[0], pairs[1])  # type: ignore[no-untyped-call]
+def pair_product(u: Tensor, v: Tensor, pairs: PairPlaces) -> Tensor:
+    """Returns u[pairs.left] ⊙ v[pairs.right] as [P, r] (the scorer's input, eq. 8)."""
+    out: Tensor = _PairProduct.apply(u, v, pairs)  # type: ignore[no-untyped-call]
     return out
 
 

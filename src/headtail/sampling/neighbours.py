@@ -24,10 +24,12 @@ class Block:
     Attributes:
         adjacency: rows are the layer's targets, columns its sources; the targets are the first sources.
         num_expanded: targets that see neighbours; the other, blocked ones see only themselves.
+        count: int64 [], how many targets there are where the adjacency is padded; None where it is not.
     """
 
     adjacency: CSR
     num_expanded: int
+    count: Tensor | None = None
 
     @property
     def num_targets(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -13,9 +14,19 @@ from headtail.sampling.evidence import BatchEvidence
 from headtail.sampling.negatives import Negatives, NegativeSpace, draw_negatives
 from headtail.sampling.neighbours import Neighbourhood, NeighbourSampler
 from headtail.sampling.numbering import Numbering
+from headtail.sampling.places import PairPlaces
 
 # Which of a batch's nodes the model encodes with its GNN.
 GnnScope = Literal["rows", "all", "none"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many nodes, positives and pairs (positives, then negatives) a padded batch has: int64 [] on its device."""
+
+    nodes: Tensor
+    positives: Tensor
+    pairs: Tensor
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,7 @@ class Batch:
         neighbourhood: what the GNN needs to encode the rows (or all nodes); None without a GNN.
         graph: the message graph that the batch was drawn from.
         evidence: float32 [P + Q, columns], of the positives, then of the negatives.
+        counts, places: how much of the batch is real and all its pairs, where it is padded (`padding`); else None.
     """
 
     nodes: Tensor
@@ -39,6 +51,15 @@ class Batch:
     neighbourhood: Neighbourhood | None = None
     graph: MessageGraph | None = None
     evidence: Tensor | None = None
+    counts: Counts | None = None
+    places: PairPlaces | None = None
+
+    @cached_property
+    def pairs(self) -> PairPlaces:
+        """The positives, then the negatives."""
+        if self.places is not None:
+            return self.places
+        return PairPlaces(torch.cat([self.positive, self.negative], dim=1))
 
 
 def number_pairs(positives: Positives, negatives: Negatives, numbering: Numbering) -> Batch:

@@ -1,0 +1,142 @@
+"""What follows every product with weights: GraphNorm, ReLU, residual, unit rows, as one differentiable step."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headtail.kernels.launch import fused
+
+EPSILON = 1e-5
+
+
+def moments(x: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the mean of every column and mean((x − αμ)²) = v + (1 − α)²μ², v being the variance."""
+    mean = x.mean(dim=0)
+    # torch.var_mean over rows is several times slower on CPU than these two passes.
+    variance = (x - mean).square_().mean(dim=0)
+    return mean, variance + (1 - alpha) ** 2 * mean**2
+
+
+def finish(
+    h: Tensor,
+    previous: Tensor | None,
+    alpha: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    relu: bool,
+    unit: bool,
+    count: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns unit rows(relu(γ·(h − αμ) / √(spread + ε) + β) + previous), with those steps that are wanted.
+
+    Args:
+        h, previous: [n, d].
+        alpha, gamma, beta: float32 [d].
+        relu, unit: whether to take the positive part, and to scale rows to length 1.
+        count: int64 [], how many rows there are; the rest of h is padding, which comes out as zeros. None: all.
+
+    Returns:
+        The finished rows, and the mean and the spread [d] of h, without a gradient.
+    """
+    function: Any = _FusedFinish if fused(h) else _Finish
+    if function is _Finish and count is not None:
+        rows = int(count)
+        kept = None if previous is None else previous[:rows]
+        out, mean, spread = finish(h[:rows], kept, alpha, gamma, beta, relu, unit)
+        return torch.cat([out, out.new_zeros(h.shape[0] - rows, h.shape[1])]), mean, spread
+    if count is None and function is _FusedFinish:
+        count = torch.full((), h.shape[0], dtype=torch.int64, device=h.device)
+    found: tuple[Tensor, Tensor, Tensor] = function.apply(h, previous, count, alpha, gamma, beta, relu, unit)
+    return found
+
+
+class _Finish(torch.autograd.Function):
+    """The reference: two moments and one pass forward, two reductions and one pass back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        previous: Tensor | None,
+        count: None,
+        alpha: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        relu: bool,
+        unit: bool,
+    ) -> tuple[Tensor, ...]:
+        mean, spread = moments(h, alpha)
+        slope = gamma * torch.rsqrt(spread + EPSILON)
+        y = torch.addcmul(beta - alpha * mean * slope, h, slope)
+        if relu:
+            y = y.relu_()
+        if previous is not None:
+            y = y.add_(previous)
+        length = torch.linalg.vector_norm(y, dim=1, keepdim=True).clamp_(min=1e-12) if unit else mean
+        out = y.div_(length) if unit else y
+        ctx.save_for_backward(h, out, length, alpha, gamma, beta, mean, spread)
+        ctx.relu, ctx.unit, ctx.residual = relu, unit, previous is not None
+        ctx.mark_non_differentiable(mean, spread)
+        return out, mean, spread
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
+        h, out, length, alpha, gamma, beta, mean, spread = ctx.saved_tensors
+        n = h.shape[0]
+        scale = torch.rsqrt(spread + EPSILON)
+        slope = gamma * scale
+        if ctx.unit:
+            grad = unit_backward(grad.contiguous(), out, length)
+        grad_previous = grad if ctx.residual else None
+        if ctx.relu:
+            grad = grad * (torch.addcmul(beta - alpha * mean * slope, h, slope) > 0)
+        grad_beta = grad.sum(dim=0)
+        centred = (grad * h).sum(dim=0) - alpha * mean * grad_beta  # Σ grad · (h − αμ)
+        grad_spread = -0.5 * gamma * scale**3 * centred
+        grad_mean = -alpha * slope * grad_beta + 2 * (1 - alpha) ** 2 * mean * grad_spread
+        grad_alpha = -mean * slope * grad_beta - 2 * (1 - alpha) * mean**2 * grad_spread
+        # d variance / dh = 2 (h − μ) / n and d mean / dh = 1 / n
+        per_h = 2 * grad_spread / n
+        grad_h = torch.addcmul(grad_mean / n - per_h * mean, h, per_h).addcmul_(grad, slope)
+        return grad_h, grad_previous, None, grad_alpha, centred * scale, grad_beta, None, None
+
+
+class _FusedFinish(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        previous: Tensor | None,
+        count: Tensor,
+        alpha: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        relu: bool,
+        unit: bool,
+    ) -> tuple[Tensor, ...]:
+        from headtail.kernels import finish_triton
+
+        h, previous = h.contiguous(), None if previous is None else previous.to(h.dtype).contiguous()
+        out, found, length = finish_triton.forward(h, previous, count, alpha, gamma, beta, relu, unit)
+        ctx.save_for_backward(h, out, length, count, found, alpha, gamma)
+        ctx.relu, ctx.unit, ctx.residual = relu, unit, previous is not None
+        mean, spread = found[0], found[1]
+        ctx.mark_non_differentiable(mean, spread)
+        return out, mean, spread
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
+        from headtail.kernels import finish_triton
+
+        h, out, length, count, found, alpha, gamma = ctx.saved_tensors
+        grad_h, grad_previous, of_parameters = finish_triton.backward(
+            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual
+        )
+        return grad_h, grad_previous, None, *of_parameters, None, None
+
+
+def unit_backward(grad: Tensor, y: Tensor, length: Tensor) -> Tensor:
+    """Returns the gradient of rows that were divided by their length [n, 1], giving y."""
+    along = (grad * y).sum(dim=1, keepdim=True)
+    return torch.addcmul(grad, y, along, value=-1).div_(length)

@@ -1,0 +1,266 @@
+"""Triton kernels behind `finish`: column moments, one pass over rows forward; two reductions, one pass back.
+
+Rows from `count` on are padding: they count for nothing and come out as zeros.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from headtail.kernels.launch import MOST_PROGRAMS, power_of_two, tile_rows
+
+EPSILON = tl.constexpr(1e-5)
+LEAST_LENGTH = tl.constexpr(1e-12)
+
+
+@triton.jit
+def _moments(h_ptr, count_ptr, part_ptr, n, d, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Each program merges the count, mean and squared deviations of every PROGRAMS-th tile of rows (Chan's formula)."""
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
+    col = tl.arange(0, COLS)
+    in_row = col < d
+    mean, squares = tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32)
+    seen = 0.0
+    for first in range(program * ROWS, count, programs * ROWS):
+        row = first + tl.arange(0, ROWS)
+        inside = (row < count)[:, None] & in_row[None, :]
+        h = tl.load(h_ptr + row.to(tl.int64)[:, None] * d + col[None, :], inside, 0.0).to(tl.float32)
+        here = tl.minimum(count - first, ROWS).to(tl.float32)
+        own_mean = tl.sum(h, 0) / here
+        off = tl.where(inside, h - own_mean[None, :], 0.0)
+        delta = own_mean - mean
+        total = seen + here
+        squares += tl.sum(off * off, 0) + delta * delta * (seen * here / total)
+        mean += delta * (here / total)
+        seen = total
+    tl.store(part_ptr + (program * 3) * d + col, tl.zeros([COLS], tl.float32) + seen, in_row)
+    tl.store(part_ptr + (program * 3 + 1) * d + col, mean, in_row)
+    tl.store(part_ptr + (program * 3 + 2) * d + col, squares, in_row)
+
+
+@triton.jit
+def _merge_moments(
+    part_ptr,
+    count_ptr,
+    alpha_ptr,
+    gamma_ptr,
+    beta_ptr,
+    out_ptr,
+    programs,
+    n,
+    d,
+    PROGRAMS: tl.constexpr,
+    COLS: tl.constexpr,
+):
+    """Writes mean, spread, slope and shift of COLS columns."""
+    col = tl.program_id(0) * COLS + tl.arange(0, COLS)
+    part = tl.arange(0, PROGRAMS)
+    inside = (part < programs)[:, None] & (col < d)[None, :]
+    place = part_ptr + part[:, None] * (3 * d) + col[None, :]
+    seen = tl.load(place, inside, 0.0)
+    means = tl.load(place + d, inside, 0.0)
+    squares = tl.load(place + 2 * d, inside, 0.0)
+    total = tl.maximum(tl.minimum(tl.load(count_ptr), n), 1).to(tl.float32)
+    mean = tl.sum(seen * means, 0) / total
+    off = means - mean[None, :]
+    variance = tl.sum(squares + seen * off * off, 0) / total
+    alpha = tl.load(alpha_ptr + col, col < d, 0.0)
+    spread = variance + (1 - alpha) * (1 - alpha) * mean * mean
+    slope = tl.load(gamma_ptr + col, col < d, 0.0) / tl.sqrt(spread + EPSILON)
+    shift = tl.load(beta_ptr + col, col < d, 0.0) - alpha * mean * slope
+    tl.store(out_ptr + col, mean, col < d)
+    tl.store(out_ptr + d + col, spread, col < d)
+    tl.store(out_ptr + 2 * d + col, slope, col < d)
+    tl.store(out_ptr + 3 * d + col, shift, col < d)
+
+
+@triton.jit
+def _apply(
+    h_ptr, previous_ptr, count_ptr, moments_ptr, out_ptr, length_ptr, n, d,
+    RELU: tl.constexpr, RESIDUAL: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    col = tl.arange(0, COLS)
+    in_row = col < d
+    real = row < tl.load(count_ptr)
+    stored = (row < n)[:, None] & in_row[None, :]
+    inside = stored & real[:, None]
+    place = row.to(tl.int64)[:, None] * d + col[None, :]
+    slope = tl.load(moments_ptr + 2 * d + col, in_row, 0.0)
+    shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
+    y = tl.load(h_ptr + place, inside, 0.0).to(tl.float32) * slope[None, :] + shift[None, :]
+    if RELU:
+        y = tl.maximum(y, 0.0)
+    if RESIDUAL:
+        y += tl.load(previous_ptr + place, inside, 0.0).to(tl.float32)
+    y = tl.where(inside, y, 0.0)
+    if UNIT:
+        length = tl.maximum(tl.sqrt(tl.sum(y * y, 1)), LEAST_LENGTH)
+        y = y / length[:, None]
+        tl.store(length_ptr + row, length, row < n)
+    tl.store(out_ptr + place, y, stored)
+
+
+@triton.jit
+def _before_norm(
+    grad_ptr, out_ptr, length_ptr, h_ptr, place, row, inside, n, slope, shift,
+    RELU: tl.constexpr, UNIT: tl.constexpr,
+):  # fmt: skip
+    """Returns the gradients before unit rows were taken, and before ReLU, and h."""
+    grad = tl.load(grad_ptr + place, inside, 0.0).to(tl.float32)
+    if UNIT:
+        out = tl.load(out_ptr + place, inside, 0.0).to(tl.float32)
+        length = tl.load(length_ptr + row, row < n, 1.0)
+        grad = (grad - out * tl.sum(grad * out, 1)[:, None]) / length[:, None]
+    h = tl.load(h_ptr + place, inside, 0.0).to(tl.float32)
+    inner = grad
+    if RELU:
+        inner = tl.where(h * slope[None, :] + shift[None, :] > 0, grad, 0.0)
+    return grad, inner, h
+
+
+@triton.jit
+def _gradient_sums(
+    grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, part_ptr, n, d,
+    RELU: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Each program sums grad and grad · (h − αμ) over every PROGRAMS-th tile of rows."""
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
+    col = tl.arange(0, COLS)
+    in_row = col < d
+    slope = tl.load(moments_ptr + 2 * d + col, in_row, 0.0)
+    shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
+    centre = tl.load(moments_ptr + col, in_row, 0.0) * tl.load(alpha_ptr + col, in_row, 0.0)
+    total, along = tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32)
+    for first in range(program * ROWS, count, programs * ROWS):
+        row = first + tl.arange(0, ROWS)
+        inside = (row < count)[:, None] & in_row[None, :]
+        place = row.to(tl.int64)[:, None] * d + col[None, :]
+        _, inner, h = _before_norm(
+            grad_ptr, out_ptr, length_ptr, h_ptr, place, row, inside, n, slope, shift, RELU, UNIT
+        )
+        total += tl.sum(inner, 0)
+        along += tl.sum(inner * (h - centre[None, :]), 0)
+    tl.store(part_ptr + (program * 2) * d + col, total, in_row)
+    tl.store(part_ptr + (program * 2 + 1) * d + col, along, in_row)
+
+
+@triton.jit
+def _merge_gradients(
+    part_ptr, count_ptr, moments_ptr, alpha_ptr, gamma_ptr, parameters_ptr, per_row_ptr, programs, n, d,
+    PROGRAMS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Writes the gradients of α, γ, β, and what of h and of 1 is added to the gradient of every row."""
+    col = tl.program_id(0) * COLS + tl.arange(0, COLS)
+    real = col < d
+    part = tl.arange(0, PROGRAMS)
+    inside = (part < programs)[:, None] & real[None, :]
+    place = part_ptr + part[:, None] * (2 * d) + col[None, :]
+    grad_beta = tl.sum(tl.load(place, inside, 0.0), 0)
+    centred = tl.sum(tl.load(place + d, inside, 0.0), 0)
+    total = tl.maximum(tl.minimum(tl.load(count_ptr), n), 1).to(tl.float32)
+    mean = tl.load(moments_ptr + col, real, 0.0)
+    scale = 1 / tl.sqrt(tl.load(moments_ptr + d + col, real, 1.0) + EPSILON)
+    alpha, gamma = tl.load(alpha_ptr + col, real, 0.0), tl.load(gamma_ptr + col, real, 0.0)
+    slope = gamma * scale
+    grad_spread = -0.5 * gamma * scale * scale * scale * centred
+    off = 1 - alpha
+    grad_mean = -alpha * slope * grad_beta + 2 * off * off * mean * grad_spread
+    per_h = 2 * grad_spread / total
+    tl.store(parameters_ptr + col, -mean * slope * grad_beta - 2 * off * mean * mean * grad_spread, real)
+    tl.store(parameters_ptr + d + col, centred * scale, real)
+    tl.store(parameters_ptr + 2 * d + col, grad_beta, real)
+    tl.store(per_row_ptr + col, per_h, real)
+    tl.store(per_row_ptr + d + col, grad_mean / total - per_h * mean, real)
+
+
+@triton.jit
+def _apply_gradient(
+    grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, per_row_ptr, grad_h_ptr, grad_previous_ptr, n, d,
+    RELU: tl.constexpr, RESIDUAL: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    col = tl.arange(0, COLS)
+    in_row = col < d
+    stored = (row < n)[:, None] & in_row[None, :]
+    inside = stored & (row < tl.load(count_ptr))[:, None]
+    place = row.to(tl.int64)[:, None] * d + col[None, :]
+    slope = tl.load(moments_ptr + 2 * d + col, in_row, 0.0)
+    shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
+    grad, inner, h = _before_norm(grad_ptr, out_ptr, length_ptr, h_ptr, place, row, inside, n, slope, shift, RELU, UNIT)
+    per_h = tl.load(per_row_ptr + col, in_row, 0.0)
+    constant = tl.load(per_row_ptr + d + col, in_row, 0.0)
+    grad_h = inner * slope[None, :] + h * per_h[None, :] + constant[None, :]
+    tl.store(grad_h_ptr + place, tl.where(inside, grad_h, 0.0), stored)
+    if RESIDUAL:
+        tl.store(grad_previous_ptr + place, tl.where(inside, grad, 0.0), stored)
+
+
+def forward(
+    h: Tensor,
+    previous: Tensor | None,
+    count: Tensor,
+    alpha: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    relu: bool,
+    unit: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the finished rows [n, d], their moments [4, d] (mean, spread, slope, shift) and lengths [n]."""
+    n, d = h.shape
+    rows, cols = tile_rows(d), power_of_two(d)
+    programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
+    part = torch.empty(programs, 3, d, device=h.device)
+    moments = torch.empty(4, d, device=h.device)
+    out, length = torch.empty_like(h), torch.empty(n if unit else 0, device=h.device)
+    _moments[(programs,)](h, count, part, n, d, ROWS=rows, COLS=cols)
+    narrow = min(16, cols)
+    _merge_moments[(triton.cdiv(d, narrow),)](
+        part, count, alpha, gamma, beta, moments, programs, n, d, PROGRAMS=power_of_two(programs), COLS=narrow
+    )
+    if n:
+        _apply[(triton.cdiv(n, rows),)](
+            h, h if previous is None else previous, count, moments, out, length, n, d,
+            RELU=relu, RESIDUAL=previous is not None, UNIT=unit, ROWS=rows, COLS=cols,
+        )  # fmt: skip
+    return out, moments, length
+
+
+def backward(
+    grad: Tensor,
+    h: Tensor,
+    out: Tensor,
+    length: Tensor,
+    count: Tensor,
+    moments: Tensor,
+    alpha: Tensor,
+    gamma: Tensor,
+    relu: bool,
+    unit: bool,
+    residual: bool,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Returns the gradients of h, of the residual input, and of α, γ, β as [3, d]."""
+    n, d = h.shape
+    rows, cols = tile_rows(d), power_of_two(d)
+    programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
+    part = torch.empty(programs, 2, d, device=h.device)
+    parameters, per_row = torch.empty(3, d, device=h.device), torch.empty(2, d, device=h.device)
+    _gradient_sums[(programs,)](
+        grad, out, length, h, count, moments, alpha, part, n, d, RELU=relu, UNIT=unit, ROWS=rows, COLS=cols
+    )
+    narrow = min(16, cols)
+    _merge_gradients[(triton.cdiv(d, narrow),)](
+        part, count, moments, alpha, gamma, parameters, per_row, programs, n, d,
+        PROGRAMS=power_of_two(programs), COLS=narrow,
+    )  # fmt: skip
+    grad_h = torch.empty_like(h)
+    grad_previous = torch.empty_like(h) if residual else None
+    if n:
+        _apply_gradient[(triton.cdiv(n, rows),)](
+            grad, out, length, h, count, moments, per_row, grad_h, h if grad_previous is None else grad_previous, n, d,
+            RELU=relu, RESIDUAL=residual, UNIT=unit, ROWS=rows, COLS=cols,
+        )  # fmt: skip
+    return grad_h, grad_previous, parameters

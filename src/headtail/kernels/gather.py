@@ -1,0 +1,41 @@
+"""Sums over gathered rows, and products of gathered rows: what sparse layers and the scorer are made of.
+
+Sums are taken row by row in the order of the entries, without atomics, so the same numbers come out every time.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headtail.kernels.launch import fused
+
+
+def segment_sum(row_ptr: Tensor, col: Tensor, weight: Tensor | None, x: Tensor) -> Tensor:
+    """Returns [rows, d]: Σ_e weight_e · x[col_e] over the entries e of every row i, row_ptr[i] ≤ e < row_ptr[i + 1]."""
+    if fused(x):
+        from headtail.kernels import gather_triton
+
+        return gather_triton.segment_sum(row_ptr, col, weight, x.contiguous())
+    if col.numel() == 0:
+        return x.new_zeros(row_ptr.numel() - 1, x.shape[1])
+    # embedding_bag is torch's fastest gather-and-sum on CPU and needs no atomics on CUDA.
+    weight = None if weight is None else weight.to(x.dtype)
+    return F.embedding_bag(col, x, row_ptr, mode="sum", per_sample_weights=weight, include_last_offset=True)
+
+
+def segment_sum_of_products(row_ptr: Tensor, place: Tensor, other: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Returns [rows, d]: Σ_e x[p] ⊙ y[other[p]] with p = place[e], over the entries e of every row."""
+    if fused(x):
+        from headtail.kernels import gather_triton
+
+        return gather_triton.segment_sum_of_products(row_ptr, place, other, x.contiguous(), y.contiguous())
+    return segment_sum(row_ptr, place, None, y.index_select(0, other).mul_(x))
+
+
+def pair_product(u: Tensor, v: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Returns [P, d]: u[left] ⊙ v[right]."""
+    if fused(u):
+        from headtail.kernels import gather_triton
+
+        return gather_triton.pair_product(u.contiguous(), v.contiguous(), left, right)
+    return torch.mul(u.index_select(0, left), v.index_select(0, right))

@@ -1,0 +1,40 @@
+"""Whether the fused kernels can run, and how they are cut into programs."""
+
+import importlib.util
+import os
+from functools import cache
+
+import torch
+from torch import Tensor
+
+# Elements of a tile that one program works on at a time.
+TILE_ELEMENTS = 4096
+# Programs that share a reduction over rows: enough to fill a large GPU four times over.
+MOST_PROGRAMS = 512
+# Says in one line what is lost where Triton is missing.
+WITHOUT_TRITON = "Triton is not installed: training uses plain PyTorch kernels, which are slower; pip install triton."
+
+
+@cache
+def has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+@cache
+def interpreted() -> bool:
+    """Whether kernels run in Triton's interpreter, which needs no GPU: for tests."""
+    return os.environ.get("TRITON_INTERPRET") == "1" and has_triton()
+
+
+def fused(x: Tensor) -> bool:
+    """Whether the fused kernels can work on x."""
+    return x.dtype in (torch.float32, torch.bfloat16) and (interpreted() or (x.is_cuda and has_triton()))
+
+
+def power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()
+
+
+def tile_rows(columns: int) -> int:
+    """Returns how many rows of so many columns, rounded up to a power of two, make a tile."""
+    return max(1, TILE_ELEMENTS // power_of_two(columns))
