@@ -136,6 +136,7 @@ def test_the_key_ignores_seed_and_device_only() -> None:
         "links_per_epoch": 5,
         "evidence": "common",
         "supervision": "newest",
+        "precision": "bf16",
     }
     for name, section in SECTION_OF.items():
         value = getattr(getattr(plain, section), name)

@@ -141,7 +141,7 @@ def test_a_loss_that_is_no_number_stops_training(tmp_path: Path, nan_in_third_ep
     with pytest.raises(TrainingError) as caught:
         predictor(objective=nan_in_third_epoch).fit(graph, run, observer=heard)
     message = str(caught.value)
-    assert "the loss became nan in epoch 3, batch 2: " in message
+    assert "epoch 3: the loss became nan in batch 2: " in message
     counts = re.search(r"(\d+) positives, (\d+) scores", message)
     assert counts is not None
     positives, scores = map(int, counts.groups())
@@ -170,7 +170,9 @@ def test_features_beyond_measure_are_told() -> None:
     graph: Graph = small_graph()
     assert graph.features is not None
     huge = replace(graph, features=graph.features * 1e30)
-    with pytest.raises(TrainingError, match=r"epoch 1, batch 1: .* scores of which [1-9]\d* are not finite"):
+    with pytest.raises(
+        TrainingError, match=r"epoch 1: the loss became nan in batch 1: .* scores of which [1-9]\d* are not finite"
+    ):
         predictor().fit(huge, observer=Observer())
 
 

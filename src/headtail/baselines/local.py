@@ -24,7 +24,8 @@ from headtail.nn.convolutions import linear
 from headtail.sampling.batches import BATCHES, Positives
 from headtail.sampling.negatives import NegativeSpace, draw_negatives
 from headtail.training.counters import Counters
-from headtail.training.learner import Learner, Loss
+from headtail.training.learner import Learner
+from headtail.training.steps import Loss
 
 # Neighbours looked at per chunk of pairs when scoring: fills the device, and bounds its memory.
 WORK_PER_CHUNK = {"cpu": 2**19, "cuda": 2**24}

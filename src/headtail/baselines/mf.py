@@ -18,9 +18,10 @@ from headtail.nn.scorer import HadamardScorer
 from headtail.sampling.batches import BATCHES, EdgeBatches
 from headtail.sampling.sampler import Batch, PairBatches
 from headtail.training.counters import Counters
-from headtail.training.learner import Learner, Loss, resolve_auto, resolve_device
+from headtail.training.learner import Learner, resolve_auto, resolve_device
 from headtail.training.objectives import squared_hinge
 from headtail.training.schedule import cosine, epoch_seed, set_learning_rate
+from headtail.training.steps import Loss
 
 # How training starts: the spread of the embeddings, the share of Glorot's weights in residual layers, and the slope of
 # a one-layer scorer over products of unit rows (whose sum is within ±1).

@@ -19,7 +19,8 @@ from headtail.nn.sparse import aggregate
 from headtail.sampling.batches import EdgeBatches
 from headtail.sampling.sampler import Batch, PairBatches
 from headtail.training.counters import Counters
-from headtail.training.learner import Learner, Loss, resolve_auto
+from headtail.training.learner import Learner, resolve_auto
+from headtail.training.steps import Loss
 
 # Random nodes that every walk is contrasted with.
 STRANGERS_PER_WALK = 16

@@ -40,6 +40,8 @@ def finish(
         The finished rows, and the mean and the spread [d] of h, without a gradient.
     """
     function: Any = _FusedFinish if fused(h) else _Finish
+    if function is _Finish and h.dtype == torch.bfloat16:
+        h = h.float()
     if function is _Finish and count is not None:
         rows = int(count)
         kept = None if previous is None else previous[:rows]

@@ -26,9 +26,18 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1" and has_triton()
 
 
+def engine(device: torch.device) -> bool:
+    """Whether a GPU trains with fused kernels, recorded steps and mixed precision.
+
+    Off unless HEADTAIL_ENGINE=1 asks for it: its kernels are tested in Triton's interpreter, but it has not been
+    measured on a GPU yet.
+    """
+    return device.type == "cuda" and os.environ.get("HEADTAIL_ENGINE") == "1"
+
+
 def fused(x: Tensor) -> bool:
-    """Whether the fused kernels can work on x."""
-    return x.dtype in (torch.float32, torch.bfloat16) and (interpreted() or (x.is_cuda and has_triton()))
+    """Whether the fused kernels are to work on x."""
+    return x.dtype in (torch.float32, torch.bfloat16) and (interpreted() or (engine(x.device) and has_triton()))
 
 
 def power_of_two(least: int) -> int:

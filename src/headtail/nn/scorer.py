@@ -55,7 +55,8 @@ class HadamardScorer(nn.Module):
             z = batch_norm_relu(norm, z, count)
             if self.dropout:
                 z = F.dropout(z, self.dropout, self.training)
-        out: Tensor = self.last(z).squeeze(-1)
+        with torch.autocast(z.device.type, enabled=False):  # one column costs nothing, and logits are compared
+            out: Tensor = self.last(z.to(self.last.weight.dtype)).squeeze(-1)
         return out
 
     @torch.no_grad()

@@ -1,7 +1,7 @@
 """Batches of one size: padded, so that a recorded sequence of GPU kernels can be played again for every one of them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -76,6 +76,7 @@ def padded(batch: Batch, capacity: Capacity) -> Batch:
         evidence=None if batch.evidence is None else F.pad(batch.evidence, (0, 0, 0, capacity.pairs - counts[2])),
         counts=Counts(nodes, positives, pairs),
         places=_padded_pairs(batch.pairs, batch.num_rows, capacity),
+        unpadded=batch,
     )
 
 
@@ -131,3 +132,40 @@ def tensors_of(batch: Batch) -> Iterator[Tensor]:
                 yield from (rows.row_ptr, rows.col)
                 if rows.weight is not None:
                     yield rows.weight
+
+
+def cloned(batch: Batch) -> Batch:
+    """Returns a padded batch of its own memory, equal to the given one."""
+    assert batch.counts is not None
+    assert batch.places is not None
+    counts = Counts(batch.counts.nodes.clone(), batch.counts.positives.clone(), batch.counts.pairs.clone())
+    rows, columns = batch.num_rows, batch.nodes.numel()
+    groups = {(0, rows): _clone(batch.places.by_left(rows)), (1, columns): _clone(batch.places.by_right(columns))}
+    neighbourhood = batch.neighbourhood
+    if neighbourhood is not None:
+        blocks = [
+            replace(
+                block, adjacency=_clone(block.adjacency), count=None if block.count is None else block.count.clone()
+            )
+            for block in neighbourhood.blocks
+        ]
+        neighbourhood = Neighbourhood(neighbourhood.nodes.clone(), blocks)
+    return replace(
+        batch,
+        nodes=batch.nodes.clone(),
+        negative_of=batch.negative_of.clone(),
+        neighbourhood=neighbourhood,
+        evidence=None if batch.evidence is None else batch.evidence.clone(),
+        counts=counts,
+        places=PairPlaces(batch.places.pairs.clone(), groups),
+        unpadded=None,
+    )
+
+
+def _clone(rows: CSR) -> CSR:
+    copy = CSR(
+        rows.row_ptr.clone(), rows.col.clone(), rows.num_cols, None if rows.weight is None else rows.weight.clone()
+    )
+    if "transposed" in rows.__dict__:
+        copy.__dict__["transposed"] = _clone(rows.transposed)
+    return copy

@@ -40,7 +40,8 @@ class Batch:
         neighbourhood: what the GNN needs to encode the rows (or all nodes); None without a GNN.
         graph: the message graph that the batch was drawn from.
         evidence: float32 [P + Q, columns], of the positives, then of the negatives.
-        counts, places: how much of the batch is real and all its pairs, where it is padded (`padding`); else None.
+        counts, places, unpadded: how much of the batch is real, all its pairs, and the batch as it was before, where it
+            is padded (`padding`); else None.
     """
 
     nodes: Tensor
@@ -53,6 +54,7 @@ class Batch:
     evidence: Tensor | None = None
     counts: Counts | None = None
     places: PairPlaces | None = None
+    unpadded: "Batch | None" = None
 
     @cached_property
     def pairs(self) -> PairPlaces:

@@ -16,18 +16,16 @@ class WeightAverage:
     """
 
     def __init__(self, model: nn.Module, keep: float) -> None:
-        self.model, self.keep, self.steps = model, keep, 0
-        self._average = [tensor.clone() for tensor in self._current()]
-
-    def _current(self) -> list[Tensor]:
-        return [tensor for tensor in self.model.state_dict().values() if tensor.is_floating_point()]
+        self.keep, self.steps = keep, 0
+        self._current = [tensor for tensor in model.state_dict().values() if tensor.is_floating_point()]
+        self._average = [tensor.clone() for tensor in self._current]
 
     @torch.no_grad()
     def update(self) -> None:
         """Takes in the weights after a step."""
         keep = min(self.keep, (1 + self.steps) / (10 + self.steps))
         self.steps += 1
-        torch._foreach_lerp_(self._average, self._current(), 1 - keep)
+        torch._foreach_lerp_(self._average, self._current, 1 - keep)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -40,7 +38,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        for mine, theirs in zip(self._average, self._current(), strict=True):
+        for mine, theirs in zip(self._average, self._current, strict=True):
             kept = theirs.clone()
             theirs.copy_(mine)
             mine.copy_(kept)

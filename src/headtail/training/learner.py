@@ -8,7 +8,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -19,14 +18,16 @@ from headtail.contract import Method, PairScorer, Validate
 from headtail.errors import ConfigError, TrainingError
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
+from headtail.kernels.launch import engine
 from headtail.memory import hand_back_surplus, keep_freed_memory
 from headtail.training.ahead import drawn_ahead
 from headtail.training.averaging import WeightAverage
 from headtail.training.checkpoint import CheckpointStore, Progress
 from headtail.training.counters import Counters
-from headtail.training.objectives import OBJECTIVES
+from headtail.training.objectives import OBJECTIVES, Objective
 from headtail.training.observer import Observer, Record
 from headtail.training.schedule import cosine, epoch_seed, set_learning_rate
+from headtail.training.steps import Loss, LossLog, Step
 
 
 class TaskMethod(Method):
@@ -87,15 +88,6 @@ class Untrained(TaskMethod):
         return self.method.scorer(view)
 
 
-@dataclass(frozen=True)
-class Loss:
-    """The loss of a batch, the positives it was taken over, and the scores to look at if it is not finite."""
-
-    value: Tensor
-    links: int
-    scores: Tensor
-
-
 B = TypeVar("B")
 B_co = TypeVar("B_co", covariant=True)
 
@@ -139,11 +131,26 @@ class Learner(TaskMethod, Generic[B]):
 
     # ---- what they share ----
 
+    @property
+    def objective(self) -> Objective:
+        return OBJECTIVES[self.config.training.objective]
+
     def link_loss(self, positive: Tensor, negative: Tensor, negative_of: Tensor) -> Loss:
         """Returns the configured objective over the logits of positives [P] and negatives [Q]."""
-        objective = OBJECTIVES[self.config.training.objective]
         scores = torch.cat([positive.detach(), negative.detach()])
-        return Loss(objective(positive, negative, negative_of), positive.numel(), scores)
+        return Loss(self.objective(positive, negative, negative_of), positive.numel(), scores)
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Returns Adam; recorded steps need one in a single kernel, with everything that changes on the device."""
+        t = self.config.training
+        if not engine(self.device):
+            return torch.optim.Adam(self.model.parameters(), t.learning_rate, weight_decay=t.weight_decay)
+        rate = torch.tensor(t.learning_rate, device=self.device)
+        return torch.optim.Adam(self.model.parameters(), rate, weight_decay=t.weight_decay, fused=True, capturable=True)
+
+    def step(self, optimizer: torch.optim.Optimizer) -> Step[B]:
+        """Returns what learns a batch."""
+        return Step(self.loss, optimizer)
 
     def weights(self) -> dict[str, Tensor]:
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
@@ -169,7 +176,8 @@ class Learner(TaskMethod, Generic[B]):
         if self.device.type == "cpu":
             keep_freed_memory()
         batches = self.batches()
-        optimizer = torch.optim.Adam(self.model.parameters(), lr=t.learning_rate, weight_decay=t.weight_decay)
+        optimizer = self.optimizer()
+        step = self.step(optimizer)
         average = WeightAverage(self.model, t.averaging) if t.averaging else None
         progress = Progress()
         if resume and checkpoints is not None:
@@ -179,7 +187,7 @@ class Learner(TaskMethod, Generic[B]):
         try:
             for epoch in range(progress.epoch + 1, t.epochs + 1):
                 set_learning_rate(optimizer, cosine(t.learning_rate, epoch, t.epochs))
-                record = self._train_epoch(epoch, batches, optimizer, observer, average)
+                record = self._train_epoch(epoch, batches, step, observer, average)
                 with nullcontext() if average is None else average.in_place():
                     if validate is not None and (epoch % t.evaluate_every == 0 or epoch == t.epochs):
                         record |= self._validate(epoch, validate, progress)
@@ -215,7 +223,7 @@ class Learner(TaskMethod, Generic[B]):
         self,
         epoch: int,
         batches: EpochBatches[B],
-        optimizer: torch.optim.Optimizer,
+        step: Step[B],
         observer: Observer,
         average: WeightAverage | None,
     ) -> Record:
@@ -224,30 +232,40 @@ class Learner(TaskMethod, Generic[B]):
         # Randomness is a function of (seed, epoch) alone, so a resumed run repeats an uninterrupted one.
         generator = torch.Generator(device=self.device).manual_seed(epoch_seed(t.seed, epoch))
         counters, links, total = Counters(), 0, 0.0
+        log = LossLog(len(batches), self.device)
+
+        def hear(wait: bool) -> None:
+            nonlocal links, total
+            try:
+                for told in log.told(wait):
+                    links, total = links + told.links, total + told.value * told.links
+                    observer.batch_done(epoch, told.batch, len(batches), told.links, told.value)
+            except TrainingError as error:
+                raise TrainingError(
+                    f"epoch {epoch}: {error}. Lower learning_rate (now {t.learning_rate:g}), or check the features for "
+                    "extreme values, and train again."
+                ) from error
+
         self.model.train()
         start = time.perf_counter()
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(epoch_seed(t.seed, epoch))  # for dropout
             drawn = batches.epoch(generator)
-            for number, batch in enumerate(drawn_ahead(drawn) if self.device.type == "cuda" else drawn, 1):
-                loss = self.loss(batch)
-                value = float(loss.value.detach())
-                if not math.isfinite(value):
-                    raise TrainingError(describe_failure(epoch, number, value, loss, t.learning_rate))
-                optimizer.zero_grad(set_to_none=True)
-                loss.value.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
+            if self.device.type == "cuda":
+                drawn = drawn_ahead(drawn, device=self.device if engine(self.device) else None)
+            for number, batch in enumerate(drawn, 1):
+                log.add(number, step(batch))
                 if average is not None:
                     average.update()
                 self.count(batch, counters)
-                links, total = links + loss.links, total + value * loss.links
-                observer.batch_done(epoch, number, len(batches), loss.links, value)
+                hear(wait=False)
                 hand_back_surplus()
+            hear(wait=True)
         seconds = time.perf_counter() - start
         return {
             "epoch": epoch,
             "loss": total / max(1, links),
-            "learning_rate": optimizer.param_groups[0]["lr"],
+            "learning_rate": cosine(t.learning_rate, epoch, t.epochs),
             "seconds": seconds,
             "links": links,
             "links_per_second": links / seconds,
@@ -280,13 +298,3 @@ def resolve_auto(config: Config, metric: str) -> Config:
     if training.objective == "auto":
         training = training.model_copy(update={"objective": "cross_entropy" if ranking else "squared_hinge"})
     return config.model_copy(update={"sampling": sampling, "training": training})
-
-
-def describe_failure(epoch: int, number: int, value: float, loss: Loss, rate: float) -> str:
-    """Says what is known about the batch whose loss is not a number."""
-    broken = int((~torch.isfinite(loss.scores.detach())).sum())
-    return (
-        f"the loss became {value} in epoch {epoch}, batch {number}: {loss.links:,} positives, "
-        f"{loss.scores.numel():,} scores of which {broken:,} are not finite. "
-        f"Lower learning_rate (now {rate:g}), or check the features for extreme values, and train again."
-    )

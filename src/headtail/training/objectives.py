@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headtail.registry import Registry
+from headtail.sampling.sampler import Counts
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,15 @@ class Shares:
 
     positive: Tensor
     negative: Tensor
+
+
+def shares_of(counts: Counts, size: int) -> Shares:
+    """Returns what each of `size` scores counts: `counts.positives` positives, then negatives, then padding."""
+    place = torch.arange(size, device=counts.pairs.device)
+    positive = place < counts.positives
+    negative = ~positive & (place < counts.pairs)
+    negatives = (counts.pairs - counts.positives).clamp(min=1)
+    return Shares(positive / counts.positives.clamp(min=1), negative / negatives)
 
 
 class Objective(Protocol):

@@ -12,7 +12,10 @@ def cosine(peak: float, epoch: int, epochs: int) -> float:
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        if isinstance(group["lr"], torch.Tensor):  # on the device, where recorded steps read it
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def epoch_seed(seed: int, epoch: int) -> int:

@@ -15,6 +15,7 @@ from headtail.graph.message import MessageGraph
 from headtail.graph.supervision import Supervision, supervise
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
+from headtail.kernels.launch import WITHOUT_TRITON, engine, has_triton
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.models import MODELS, LinkModel, ModelShape
 from headtail.sampling.batches import BATCHES, LinkBatches, Positives
@@ -22,9 +23,13 @@ from headtail.sampling.evidence import BatchEvidence
 from headtail.sampling.negatives import NegativeSpace, draw_negatives
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.sampler import Batch, BatchSampler
+from headtail.training.captured import CapturedStep, PaddedBatches
 from headtail.training.counters import Counters
 from headtail.training.folds import FoldedBatches
-from headtail.training.learner import EpochBatches, Learner, Loss, resolve_auto
+from headtail.training.learner import EpochBatches, Learner, resolve_auto
+from headtail.training.objectives import shares_of
+from headtail.training.precision import mixed, resolve_precision
+from headtail.training.steps import Loss, Step
 
 # Training links whose evidence, with that of as many negatives, says what its columns usually are.
 SAMPLED_LINKS = 2**14
@@ -78,8 +83,8 @@ class GnnMethod(Learner[Batch]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        note = self.supervision.note
-        return () if note is None else (note,)
+        missing = engine(self.device) and not has_triton()
+        return tuple(note for note in (self.supervision.note, WITHOUT_TRITON if missing else None) if note)
 
     @cached_property
     def supervision(self) -> Supervision:
@@ -130,6 +135,10 @@ class GnnMethod(Learner[Batch]):
     def batches(self) -> EpochBatches[Batch]:
         """Composes the source of batches, and shows the scorer what evidence usually looks like."""
         self._standardise()
+        batches = self._plain_batches()
+        return PaddedBatches.around(batches, self.config.training.seed, self.device) if self.captures else batches
+
+    def _plain_batches(self) -> EpochBatches[Batch]:
         folds, view = self.config.training.folds, self.supervision.view
         if folds == 1 or self.supervision.links is not view.links:  # links that are not in the view need no hiding
             return self._sampler(self._deal(self.supervision.links), self._training.graph)
@@ -190,11 +199,31 @@ class GnnMethod(Learner[Batch]):
 
     def loss(self, batch: Batch) -> Loss:
         assert batch.graph is not None
-        positive, negative = self.model(batch.graph, batch)
-        return self.link_loss(positive, negative, batch.negative_of)
+        links = batch.positive.shape[1]
+        with mixed(self.precision, self.device):
+            logits = self.model.logits(batch.graph, batch).float()
+        if batch.counts is None:
+            return self.link_loss(logits[:links], logits[links:], batch.negative_of)
+        value = self.objective(logits, logits, batch.negative_of, shares_of(batch.counts, logits.numel()))
+        return Loss(value, links, logits)
 
     def count(self, batch: Batch, counters: Counters) -> None:
-        counters.add(batch, self.model.mlp_encodes_nodes)
+        counters.add(batch.unpadded or batch, self.model.mlp_encodes_nodes)
+
+    # ---- how a GPU learns it ----
+
+    @property
+    def precision(self) -> str:
+        return resolve_precision(self.config.training.precision, self.device)
+
+    @property
+    def captures(self) -> bool:
+        """Whether steps are recorded and played again; not what draws random numbers or has kernels of others."""
+        m = self.config.model
+        return engine(self.device) and has_triton() and m.encoder == "sage" and not m.dropout
+
+    def step(self, optimizer: torch.optim.Optimizer) -> Step[Batch]:
+        return CapturedStep(self.loss, optimizer) if self.captures else super().step(optimizer)
 
 
 def evidence_kinds(task: LinkTask, setting: str) -> tuple[str, ...]:
