@@ -48,7 +48,8 @@ def test_segment_sum(lengths: list[int], d: int, weighted: bool, index: torch.dt
 @pytest.mark.parametrize("pairs", [0, 1, 50, 400])
 def test_pair_products_and_what_their_gradients_are_made_of(pairs: int, d: int) -> None:
     generator = torch.Generator().manual_seed(pairs)
-    ends = torch.stack([torch.randint(n, (pairs,), generator=generator) for n in (5, 31)])
+    # The two ends of a pair lie beside each other, as columns: no kernel may take them for rows.
+    ends = torch.stack([torch.randint(n, (pairs,), generator=generator) for n in (5, 31)], dim=1).T
     u, v, grad = draw(5, d), draw(31, d, seed=1), draw(pairs, d, seed=2)
     single = [x.float().to(DEVICE) for x in (u, v, grad)]
     there = PairPlaces(ends.to(DEVICE))

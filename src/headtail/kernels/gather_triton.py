@@ -52,12 +52,12 @@ def _pair_product(u_ptr, v_ptr, left_ptr, right_ptr, out_ptr, n, d, ROWS: tl.con
 
 def segment_sum(row_ptr: Tensor, col: Tensor, weight: Tensor | None, x: Tensor) -> Tensor:
     """Returns [rows, d]: Σ_e weight_e · x[col_e] over the entries of every row."""
-    return _sum(row_ptr, col, None, weight, x, None)
+    return _sum(row_ptr, col.contiguous(), None, weight, x, None)
 
 
 def segment_sum_of_products(row_ptr: Tensor, place: Tensor, other: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Returns [rows, d]: Σ_e x[p] ⊙ y[other[p]], p = place[e], over the entries e of every row."""
-    return _sum(row_ptr, place, other, None, x, y)
+    return _sum(row_ptr, place.contiguous(), other.contiguous(), None, x, y)
 
 
 def _sum(row_ptr: Tensor, a: Tensor, b: Tensor | None, weight: Tensor | None, x: Tensor, y: Tensor | None) -> Tensor:
@@ -75,6 +75,7 @@ def _sum(row_ptr: Tensor, a: Tensor, b: Tensor | None, weight: Tensor | None, x:
 def pair_product(u: Tensor, v: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Returns [P, d]: u[left] ⊙ v[right]."""
     n, d = left.numel(), u.shape[1]
+    left, right = left.contiguous(), right.contiguous()
     out = torch.empty(n, d, dtype=u.dtype, device=u.device)
     if n:
         rows = tile_rows(d)
