@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from headtail.cli.bench import bench
 from headtail.cli.compare import compare
 from headtail.cli.data_info import data_info
 from headtail.cli.data_list import data_list
@@ -36,6 +37,7 @@ add_command(app, "predict", predict)
 add_command(app, "recommend", recommend)
 add_command(app, "compare", compare, source=source_flags(), settings=setting_flags(COMPARED_SETTINGS))
 add_command(app, "paper", paper, settings=setting_flags(COMPARED_SETTINGS))
+add_command(app, "bench", bench, settings=setting_flags(COMPARED_SETTINGS))
 add_command(app, "methods", methods)
 
 data_app = typer.Typer(help="List, describe and split data.", no_args_is_help=True, rich_markup_mode="rich")

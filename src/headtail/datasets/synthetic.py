@@ -58,13 +58,14 @@ def planted(
     return RawGraph("planted", num_nodes, links, directed, features=hints.astype(np.float32))
 
 
-def heavy_tailed(num_nodes: int, num_links: int, dim: int = 32, seed: int = 0) -> RawGraph:
-    """Returns a directed graph whose in- and out-degrees follow power laws, with random features.
+def heavy_tailed(num_nodes: int, num_links: int, dim: int = 32, seed: int = 0, directed: bool = True) -> RawGraph:
+    """Returns a graph whose degrees follow power laws, with random features.
 
-    Out-degrees and in-degrees belong to different nodes, as in citations: who cites much is not who is cited.
+    Out-degrees and in-degrees belong to different nodes, as in citations: who cites much is not who is cited. An
+    undirected graph is made the same way, without the direction.
     """
     _check(num_nodes, dim)
-    _check_links(num_links, num_nodes * (num_nodes - 1) // 10)
+    _check_links(num_links, num_nodes * (num_nodes - 1) // (10 if directed else 20))
     rng = np.random.default_rng(seed)
     # Popularity ∝ rank^-a gives degrees with density ∝ degree^-(1 + 1/a): exponents 3 (out) and 2.3 (in).
     out_share, in_share = (_shares(num_nodes, steepness) for steepness in (0.5, 0.75))
@@ -75,9 +76,9 @@ def heavy_tailed(num_nodes: int, num_links: int, dim: int = 32, seed: int = 0) -
         tails = in_nodes[np.searchsorted(in_share, rng.random(count), side="right")]
         return np.stack([heads, tails])
 
-    links = _distinct(rng, draw, num_links, num_nodes, directed=True)
+    links = _distinct(rng, draw, num_links, num_nodes, directed)
     features: Floats = rng.standard_normal((num_nodes, dim), dtype=np.float32)
-    return RawGraph("heavy_tailed", num_nodes, links, directed=True, features=features)
+    return RawGraph("heavy_tailed", num_nodes, links, directed, features=features)
 
 
 def _shares(num_nodes: int, steepness: float) -> NDArray[np.float64]:
