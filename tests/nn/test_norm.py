@@ -5,7 +5,8 @@ import torch
 from method_oracle import graph_norm, unit
 from torch import Tensor
 
-from headtail.nn.norm import GraphNorm, unit_rows
+from headtail.kernels.unit import unit_rows
+from headtail.nn.norm import GraphNorm
 
 
 def norm_of(dim: int, spread: bool, momentum: float = 0.1) -> GraphNorm:

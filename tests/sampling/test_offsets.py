@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from headtail.sampling.neighbours import all_entries, distinct_offsets
+from headtail.graph.csr import all_entries
+from headtail.kernels.offsets import distinct_offsets
 
 
 @given(st.lists(st.integers(0, 12), max_size=8), st.integers(1, 7))

@@ -10,10 +10,10 @@ from headtail.contract import PairScorer
 from headtail.graph.structure import STRUCTURES, FixedColumns
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
+from headtail.kernels.unit import unit_rows
 from headtail.memory import keep_freed_memory
 from headtail.nn.convolutions import linear
 from headtail.nn.embedding_scorer import EmbeddingScorer
-from headtail.nn.norm import unit_rows
 from headtail.nn.scorer import HadamardScorer
 from headtail.sampling.batches import BATCHES, EdgeBatches
 from headtail.sampling.sampler import Batch, PairBatches

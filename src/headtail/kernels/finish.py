@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from headtail.kernels.launch import fused
+from headtail.kernels.unit import unit_backward
 
 EPSILON = 1e-5
 
@@ -136,9 +137,3 @@ class _FusedFinish(torch.autograd.Function):
             grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual
         )
         return grad_h, grad_previous, None, *of_parameters, None, None
-
-
-def unit_backward(grad: Tensor, y: Tensor, length: Tensor) -> Tensor:
-    """Returns the gradient of rows that were divided by their length [n, 1], giving y."""
-    along = (grad * y).sum(dim=1, keepdim=True)
-    return torch.addcmul(grad, y, along, value=-1).div_(length)

@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
+from headtail.kernels.unit import unit_rows
 from headtail.nn.convolutions import Convolution, linear, make_convolution
-from headtail.nn.norm import GraphNorm, Statistics, unit_rows
+from headtail.nn.norm import GraphNorm, Statistics
 from headtail.sampling.neighbours import Neighbourhood
 
 # Full-graph encoding works on blocks of rows with about this many entries × columns at a time.

@@ -1,13 +1,14 @@
 """GraphNorm over a batch's rows, with running statistics, and the steps that follow it in every layer."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headtail.kernels.finish import EPSILON, finish, moments, unit_backward
+from headtail.kernels.finish import EPSILON, finish, moments
 from headtail.kernels.launch import fused
+from headtail.kernels.unit import unit_rows
 
 Statistics = Literal["running", "graph"]
 
@@ -78,28 +79,3 @@ def batch_norm_relu(norm: nn.BatchNorm1d, x: Tensor, count: Tensor | None = None
         norm.running_var.lerp_(variance * (rows / (rows - 1).clamp(min=1)), norm.momentum)
         norm.num_batches_tracked += 1
     return y
-
-
-def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
-    length = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_(min=1e-12)
-    return x / length, length
-
-
-class _UnitRows(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y: Tensor
-        y, length = _unit(x)
-        ctx.save_for_backward(y, length)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        grad_x: Tensor = unit_backward(grad.contiguous(), *ctx.saved_tensors)
-        return grad_x
-
-
-def unit_rows(x: Tensor) -> Tensor:
-    """Returns x with every row scaled to length 1."""
-    out: Tensor = _UnitRows.apply(x)  # type: ignore[no-untyped-call]
-    return out

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headtail.graph.csr import CSR, all_entries, row_pointers
 from headtail.graph.message import MessageGraph
+from headtail.kernels.offsets import distinct_offsets
 from headtail.registry import Registry
 from headtail.sampling.numbering import Numbering
 
@@ -144,28 +145,6 @@ class _Edges:
 
 
 NEIGHBOURS: Registry[type[NeighbourSampler]] = Registry("neighbour sampler")
-
-
-def distinct_offsets(degrees: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Draws min(count, degree) distinct offsets per row, in random order.
-
-    Returns:
-        int64 [n, count], padded with −1 at the end of rows with fewer than `count` entries.
-    """
-    # Floyd's algorithm, one step per drawn neighbour and vectorised over rows: the i-th step draws from
-    # 0 … top and takes `top` itself where the draw is taken already.
-    n = degrees.numel()
-    chosen = torch.full((n, count), -1, dtype=torch.int64, device=degrees.device)
-    uniform = torch.rand(n, count, generator=generator, device=degrees.device, dtype=torch.float64)
-    for i in range(count):
-        top = degrees - count + i
-        drawn = (uniform[:, i] * (top + 1)).long()
-        taken = (chosen[:, :i] == drawn[:, None]).any(dim=1)
-        chosen[:, i] = torch.where(degrees <= count, i, torch.where(taken, top, drawn))
-    valid = chosen < degrees[:, None]
-    order = torch.rand(n, count, generator=generator, device=degrees.device)
-    order = order.masked_fill(~valid, 2.0).argsort(dim=1)
-    return chosen.masked_fill(~valid, -1).gather(1, order)
 
 
 @NEIGHBOURS.register("full")
