@@ -1,5 +1,6 @@
 """Recorded steps against plain ones, and padded batches on every device."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ import torch
 
 from headtail.graph.task import make_task
 from headtail.sampling.padding import Capacity
-from headtail.training.captured import PaddedBatches
+from headtail.training.captured import CapturedStep, PaddedBatches
 from headtail.training.observer import Observer
+from headtail.training.steps import Loss
 from headtail.training.trainer import GnnMethod
 from tiny_runs import predictor, small_graph
 
@@ -24,8 +26,28 @@ def method(device: str, **settings: Any) -> GnnMethod:
     return GnnMethod.create(make_task(graph, config), config)
 
 
+class Heard(Observer):
+    """The loss of every batch."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+
+    def batch_done(self, epoch: int, batch: int, batches: int, links: int, loss: float) -> None:
+        self.losses.append(loss)
+
+
 def losses(made: GnnMethod) -> list[float]:
-    return [record["loss"] for record in made.fit(None).history]
+    """Trains, and returns the loss of every batch: a batch that is not the right one would show."""
+    heard = Heard()
+    made.fit(None, heard)
+    return heard.losses
+
+
+def assert_learned_alike(found: list[float], wanted: list[float]) -> None:
+    """Rounding grows with the steps, since Adam makes steps of gradients that are nothing but rounding."""
+    assert len(found) == len(wanted) > 8
+    assert found[:4] == pytest.approx(wanted[:4], rel=1e-3)
+    assert found == pytest.approx(wanted, rel=2e-2)
 
 
 def test_the_capacity_depends_on_the_seed_alone() -> None:
@@ -69,27 +91,47 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_batches_that_are_copied_to_one_place_are_learned_alike(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that recording does but the recording itself: what it plays again is the plain step at that place."""
+    settings = {"epochs": 3} | settings
+    wanted = losses(method("cpu", **settings))
+    plays = []
+
+    def again(work: Callable[[], Loss]) -> Callable[[], Loss]:
+        def play() -> Loss:
+            plays.append(1)
+            return work()
+
+        return play
+
+    monkeypatch.setattr(GnnMethod, "captures", property(lambda self: True))
+    monkeypatch.setattr(GnnMethod, "step", lambda self, optimizer: CapturedStep(self.loss, optimizer, again))
+    assert_learned_alike(losses(method("cpu", **settings)), wanted)
+    assert len(plays) == len(wanted) - 1
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_recorded_steps_learn_what_plain_steps_learn(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"epochs": 3, "precision": "fp32"} | settings
     recorded = method("cuda", **settings)
     assert recorded.captures
-    found, state = losses(recorded), recorded.weights()
+    found = losses(recorded)
     monkeypatch.setattr(GnnMethod, "captures", property(lambda self: False))
-    plain = method("cuda", **settings)
-    assert found == pytest.approx(losses(plain), rel=1e-3)
-    for name, tensor in plain.weights().items():
-        torch.testing.assert_close(state[name], tensor, rtol=1e-2, atol=1e-2)
+    assert_learned_alike(found, losses(method("cuda", **settings)))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
 def test_a_gpu_learns_what_a_cpu_learns(precision: str) -> None:
-    on_gpu = losses(method("cuda", epochs=6, precision=precision, neighbours="full"))
-    on_cpu = losses(method("cpu", epochs=6, neighbours="full"))
-    assert on_gpu[-1] < 0.9 * on_gpu[0]
-    assert on_gpu == pytest.approx(on_cpu, rel=0.1)  # other batches and negatives, the same task
+    on_gpu = method("cuda", epochs=6, precision=precision, neighbours="full").fit(None).history
+    on_cpu = method("cpu", epochs=6, neighbours="full").fit(None).history
+    found, wanted = ([record["loss"] for record in history] for history in (on_gpu, on_cpu))
+    assert found[-1] < 0.9 * found[0]
+    assert found == pytest.approx(wanted, rel=0.1)  # other batches and negatives, the same task
 
 
 @pytest.mark.gpu

@@ -46,35 +46,53 @@ class PaddedBatches:
             yield padded(batch, self.capacity) if self.capacity.holds(Capacity.of(batch)) else batch
 
 
+# Does some work once, and returns what does it again; what the work returns is overwritten each time.
+Record = Callable[[Callable[[], Loss]], Callable[[], Loss]]
+
+
+def recorded(work: Callable[[], Loss]) -> Callable[[], Loss]:
+    """Records the kernels of some work as a CUDA graph, without running them, and returns what plays them."""
+    recording = torch.cuda.CUDAGraph()
+    # Batches are drawn in another thread meanwhile, which must not disturb the recording.
+    with torch.cuda.graph(recording, capture_error_mode="thread_local"):
+        result = work()
+
+    def play() -> Loss:
+        recording.replay()
+        return result
+
+    return play
+
+
 class CapturedStep(Step[Batch]):
     """Learns padded batches by playing a recorded step again, and others as they come.
 
     The first padded batch is learned without recording, which compiles and allocates what a recording needs.
     """
 
-    def __init__(self, loss: Callable[[Batch], Loss], optimizer: torch.optim.Optimizer) -> None:
+    def __init__(
+        self, loss: Callable[[Batch], Loss], optimizer: torch.optim.Optimizer, record: Record = recorded
+    ) -> None:
         super().__init__(loss, optimizer)
-        self._recording: torch.cuda.CUDAGraph | None = None
+        self._record = record
+        self._play: Callable[[], Loss] | None = None
         self._batch: Batch | None = None
         self._graph: MessageGraph | None = None
-        self._loss: Loss | None = None
 
     def __call__(self, batch: Batch) -> Loss:
         if batch.counts is None:
             return super().__call__(batch)
-        links = batch.positive.shape[1]
         if self._batch is None:
             self._batch = replace(cloned(batch), graph=_copied(batch.graph))
             self._graph = batch.graph
             return super().__call__(batch)
         self._load(batch)
-        if self._recording is None:
-            self._record()
-        assert self._recording is not None
-        assert self._loss is not None
-        self._recording.replay()
-        # The recorded loss is overwritten by the next step.
-        return Loss(self._loss.value.detach().clone(), links, self._loss.scores)
+        if self._play is None:
+            place, learn = self._batch, super().__call__
+            self._play = self._record(lambda: learn(place))
+        loss = self._play()
+        # The next step overwrites what this one returned.
+        return Loss(loss.value.detach().clone(), batch.positive.shape[1], loss.scores)
 
     def _load(self, batch: Batch) -> None:
         """Copies a batch, and its message graph where that is another one, to where the recorded step reads it."""
@@ -85,17 +103,6 @@ class CapturedStep(Step[Batch]):
             assert self._batch.graph is not None
             torch._foreach_copy_(_seen(self._batch.graph), _seen(batch.graph))
             self._graph = batch.graph
-
-    def _record(self) -> None:
-        assert self._batch is not None
-        self.optimizer.zero_grad(set_to_none=True)
-        recording = torch.cuda.CUDAGraph()
-        # Batches are drawn in another thread meanwhile, which must not disturb the recording.
-        with torch.cuda.graph(recording, capture_error_mode="thread_local"):
-            loss = self.loss(self._batch)
-            loss.value.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
-        self._recording, self._loss = recording, loss
 
 
 def _seen(graph: MessageGraph) -> list[Tensor]:
