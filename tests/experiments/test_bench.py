@@ -74,6 +74,12 @@ def test_what_cannot_be_benchmarked_is_told() -> None:
         bench(bench_graph(SMALL), variant, bench_config(variant, SMALL, dict(TINY)))
 
 
+def test_one_epoch_is_too_few() -> None:
+    variant = variant_named("aml")
+    with pytest.raises(ConfigError, match="two epochs or more"):
+        bench(bench_graph(SMALL), variant, bench_config(variant, SMALL, {**TINY, "epochs": 1}))
+
+
 def test_ceilings_are_speeds() -> None:
     ceilings = measure_ceilings(torch.device("cpu"), "fp32")
     assert ceilings.flops > 1e8 < ceilings.bytes
@@ -85,6 +91,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     assert main(["bench", "--scale", "300,2000", *flags]) == 0
     shown = capsys.readouterr()
     assert "300 nodes, 2,000 directed links" in shown.err
+    assert "epoch 2/2" in shown.err
     for text in ("s/epoch", "links/s", "speed, sage = 1", "sample", "optimiser", "wait", "GFLOP a step", "aml", "sage"):
         assert text in shown.out
     assert main(["bench", "--scale", "300,2000", "--methods", "aml", "--json", *flags]) == 0

@@ -10,7 +10,7 @@ from headtail.nn.models import LinkModel, ModelShape
 from headtail.sampling.neighbours import Fanout
 from headtail.sampling.padding import Capacity, padded, tensors_of
 from headtail.sampling.sampler import Batch, GnnScope
-from headtail.training.objectives import OBJECTIVES, Shares
+from headtail.training.objectives import OBJECTIVES, shares_of
 from random_graphs import message_graph, random_view
 
 SCOPES: dict[str, GnnScope] = {"aml": "rows", "symmetric": "all", "smlp": "none"}
@@ -29,15 +29,7 @@ def loss_of(model: LinkModel, batch: Batch, objective: str) -> Tensor:
     if batch.counts is None:
         count = batch.positive.shape[1]
         return OBJECTIVES[objective](logits[:count], logits[count:], batch.negative_of)
-    return OBJECTIVES[objective](logits, logits, batch.negative_of, shares(batch, logits.numel()))
-
-
-def shares(batch: Batch, size: int) -> Shares:
-    assert batch.counts is not None
-    place = torch.arange(size, device=batch.nodes.device)
-    positive = place < batch.counts.positives
-    negative = ~positive & (place < batch.counts.pairs)
-    return Shares(positive / positive.sum(), negative / negative.sum())
+    return OBJECTIVES[objective](logits, logits, batch.negative_of, shares_of(batch.counts, logits.numel()))
 
 
 def facts(model: LinkModel, batch: Batch, objective: str) -> list[Tensor]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from headtail.errors import ConfigError
 from headtail.graph.task import make_task
 from headtail.sampling.padding import Capacity
 from headtail.training.captured import CapturedStep, PaddedBatches
@@ -48,6 +49,12 @@ def assert_learned_alike(found: list[float], wanted: list[float]) -> None:
     assert len(found) == len(wanted) > 8
     assert found[:4] == pytest.approx(wanted[:4], rel=1e-3)
     assert found == pytest.approx(wanted, rel=2e-2)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_a_cpu_refuses_what_it_cannot_do_before_any_work(precision: str) -> None:
+    with pytest.raises(ConfigError, match=f"precision '{precision}' needs a GPU"):
+        method("cpu", precision=precision)
 
 
 def test_the_capacity_depends_on_the_seed_alone() -> None:

@@ -29,6 +29,8 @@ def bench(
     """
     from dataclasses import asdict
 
+    from rich.console import Console
+
     from headtail.experiments.bench import Measured, bench_config, bench_graph, scale_named
     from headtail.experiments.bench import bench as measure
     from headtail.experiments.ceilings import measure_ceilings
@@ -36,6 +38,7 @@ def bench(
     from headtail.graph.load import load
     from headtail.training.learner import resolve_device
     from headtail.training.precision import resolve_precision
+    from headtail.training.progress import ProgressBar
 
     if (scale is None) == (data is None):
         raise typer.BadParameter("give either --scale or --data; for example --scale collab")
@@ -44,11 +47,16 @@ def bench(
         raise typer.BadParameter("no method is named; for example --methods aml,sage")
     size = None if scale is None else scale_named(scale)
     configs = [bench_config(variant, size, settings) for variant in variants]
-    graph = load(data) if size is None else bench_graph(size)
+    if size is None:
+        graph = load(data)
+    else:
+        say(f"making a graph of {size.nodes:,} nodes and {size.links:,} links …")
+        graph = bench_graph(size)
     say(f"{graph.num_nodes:,} nodes, {graph.links.shape[1]:,} {'' if graph.directed else 'un'}directed links")
     measured: list[Measured] = []
     for variant, config in zip(variants, configs, strict=True):
-        measured.append(measure(graph, variant, config, None if measured else profile))
+        progress = ProgressBar(Console(stderr=True))
+        measured.append(measure(graph, variant, config, None if measured else profile, progress))
         say(f"{variant.label}: {measured[-1].seconds_per_epoch:.3g} s/epoch")
     device = resolve_device(configs[0].training.device)
     ceilings = measure_ceilings(device, resolve_precision(configs[0].training.precision, device))

@@ -19,6 +19,7 @@ from headtail.graph.graph import Graph, build_graph
 from headtail.graph.task import make_task
 from headtail.methods import make_method
 from headtail.sampling.sampler import Batch
+from headtail.training.observer import Observer
 from headtail.training.trainer import GnnMethod
 
 PHASES = ("sample", "gather", "forward", "backward", "optimiser")
@@ -96,18 +97,22 @@ class Measured:
         return self.step_ms - sum(self.phases[name] for name in ("forward", "backward", "optimiser"))
 
 
-def bench(graph: Graph, variant: Variant, config: Config, trace: Path | None = None) -> Measured:
+def bench(
+    graph: Graph, variant: Variant, config: Config, trace: Path | None = None, observer: Observer | None = None
+) -> Measured:
     """Trains a few epochs, the first to warm up, then takes single steps apart; `trace` gets a profile of some.
 
     Raises:
-        ConfigError: the method does not learn by row-wise or edge-wise batches of a GNN.
+        ConfigError: the method does not learn by row-wise or edge-wise batches of a GNN, or there is but one epoch.
     """
+    if config.training.epochs < 2:
+        raise ConfigError("a benchmark needs two epochs or more, since the first one warms up; raise --epochs.")
     task = make_task(graph, config)
     method = make_method(task, config)
     if not isinstance(method, GnnMethod):
         raise ConfigError(f"{variant.name} cannot be benchmarked; AML, SAGE, GAT, SMLP and their variants can.")
     start_of_memory(method.device)
-    history = method.fit(None).history[1:]
+    history = method.fit(None, observer).history[1:]
     peak = peak_memory(method.device)
     taken = take_apart(method, trace)
     return Measured(

@@ -3,9 +3,12 @@
 import resource
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+
+from headtail.training.precision import mixed
 
 
 @dataclass(frozen=True)
@@ -22,18 +25,13 @@ def measure_ceilings(device: torch.device, precision: str) -> Ceilings:
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.randn(size, size, device=device, dtype=kind) for _ in range(2))
     source, target = torch.randn(length, device=device), torch.empty(length, device=device)
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    try:
+    with mixed(precision, device):
         product = _seconds(lambda: torch.mm(a, b), device)
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
     return Ceilings(2 * size**3 / product, 8 * length / _seconds(lambda: target.copy_(source), device))
 
 
-def _seconds(work: object, device: torch.device, repeats: int = 10) -> float:
+def _seconds(work: Callable[[], object], device: torch.device, repeats: int = 10) -> float:
     """Returns the median time of a call."""
-    assert callable(work)
     times = []
     for _ in range(repeats + 3):
         start = time.perf_counter()

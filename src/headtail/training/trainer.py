@@ -26,7 +26,7 @@ from headtail.sampling.sampler import Batch, BatchSampler
 from headtail.training.captured import CapturedStep, PaddedBatches
 from headtail.training.counters import Counters
 from headtail.training.folds import FoldedBatches
-from headtail.training.learner import EpochBatches, Learner, resolve_auto
+from headtail.training.learner import EpochBatches, Learner, resolve_auto, resolve_device
 from headtail.training.objectives import shares_of
 from headtail.training.precision import mixed, resolve_precision
 from headtail.training.steps import Loss, Step
@@ -52,6 +52,7 @@ class GnnMethod(Learner[Batch]):
     def create(task: LinkTask, config: Config) -> "GnnMethod":
         """Makes an untrained model for a task; one seed fixes its weights."""
         config = resolve_auto(config, task.metric)
+        resolve_precision(config.training.precision, resolve_device(config.training.device))  # told before any work
         m = config.model
         kinds = evidence_kinds(task, m.evidence)
         shape = ModelShape(
