@@ -8,6 +8,8 @@ from headtail.contract import PairScorer
 from headtail.errors import ConfigError, DataError
 from headtail.evaluation.evaluator import evaluate
 from headtail.evaluation.metrics import hits, hits_shared, mrr, ranks
+from headtail.nn.embedding_scorer import EmbeddingScorer
+from headtail.nn.scorer import HadamardScorer
 
 N, P, K, M = 40, 23, 17, 150
 BLOCKS = [1, 2, 5, 16, 17, 18, 100, 2**18]
@@ -44,7 +46,7 @@ def test_mrr_does_not_depend_on_blocks(scorer: TableScorer, positives: Tensor, b
     found = evaluate(scorer, positives, tails, "mrr", block_pairs)
     wanted = ranks(scorer.table[positives[0], positives[1]], scorer.table[positives[0][:, None], tails])
     assert found == {"mrr": mrr(wanted)} | {f"hits@{k}": hits(wanted, k) for k in (1, 3, 10)}
-    assert scorer.largest <= block_pairs
+    assert scorer.largest <= max(2, block_pairs)  # a positive is scored with a rival at least
 
 
 @pytest.mark.parametrize("block_pairs", BLOCKS)
@@ -85,6 +87,88 @@ def test_progress_counts_every_pair(
     evaluate(scorer, positives, negatives, metric, block_pairs=50, progress=seen.append)
     wanted = P * (K + 1) if metric == "mrr" else P + M
     assert sum(seen) == wanted
+
+
+class Cramped(TableScorer):
+    """Runs out of memory wherever it is asked for more than so many pairs."""
+
+    def __init__(self, table: Tensor, pairs: int) -> None:
+        super().__init__(table)
+        self.pairs = pairs
+
+    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+        if heads.numel() > self.pairs:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return super().score(heads, tails)
+
+
+CASES = pytest.mark.parametrize(("metric", "shape"), [("mrr", (P, K)), ("hits@50", (2, M))])
+
+
+@CASES
+@pytest.mark.parametrize("pairs", [2, 7, 40, 149])
+def test_blocks_shrink_where_memory_does_not_last(
+    scorer: TableScorer, positives: Tensor, metric: str, shape: tuple[int, int], pairs: int
+) -> None:
+    negatives, seen = torch.randint(N, shape), []
+    small = Cramped(scorer.table, pairs)
+    found = evaluate(small, positives, negatives, metric, progress=seen.append)
+    assert found == evaluate(scorer, positives, negatives, metric)
+    # Halved until it fits, then cut to whole rows of rivals.
+    assert pairs / 4 <= small.largest <= pairs
+    assert sum(seen) == (P * (K + 1) if metric == "mrr" else P + M)
+
+
+@CASES
+def test_where_no_pair_fits_it_says_what_to_do(positives: Tensor, metric: str, shape: tuple[int, int]) -> None:
+    with pytest.raises(ConfigError, match=r"too little memory for ranking .* \(CUDA out of memory\).*--device cpu"):
+        evaluate(Cramped(torch.zeros(N, N), 0), positives, torch.randint(N, shape), metric)
+
+
+@pytest.mark.parametrize("block_pairs", [2, 30, 1000, None])
+@pytest.mark.parametrize("directed", [True, False])
+def test_nodes_that_are_alike_tie_whatever_the_blocks(
+    directed: bool, block_pairs: int | None, device: torch.device
+) -> None:
+    """Equal representations must give equal scores: were the positive scored apart, its last bits could differ."""
+    torch.manual_seed(0)
+    table = torch.randn(N, 32)
+    table[1:] = table[1]
+    scorer = EmbeddingScorer(table.to(device), table.to(device), HadamardScorer(32, 3, 0.0).eval().to(device), directed)
+    positives, tails = torch.stack([torch.zeros(P).long(), torch.randint(1, N, (P,))]), torch.randint(1, N, (P, K))
+    assert evaluate(scorer, positives, tails, "mrr", block_pairs)["mrr"] == pytest.approx(1 / (1 + K / 2))
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_scorers_with_a_way_of_their_own_are_ranked_alike(directed: bool, device: torch.device) -> None:
+    """On a GPU tf32 may exchange neighbours in rank, so the mean is compared there."""
+    generator = torch.Generator().manual_seed(0)
+    heads, tails = (torch.randn(N, 16, generator=generator) for _ in range(2))
+    torch.manual_seed(0)
+    scorer = EmbeddingScorer(heads, tails, HadamardScorer(16, 3, 0.0).eval(), directed)
+    everyone = torch.arange(N)
+    table = scorer.score(everyone.repeat_interleave(N), everyone.repeat(N)).view(N, N)
+    there = EmbeddingScorer(heads.to(device), tails.to(device), scorer.mlp.to(device), directed)
+    positives, rivals = torch.randint(N, (2, P), generator=generator), torch.randint(N, (P, K), generator=generator)
+    found, wanted = (evaluate(each, positives, rivals, "mrr")["mrr"] for each in (there, TableScorer(table)))
+    assert found == pytest.approx(wanted, abs=1e-9 if device.type == "cpu" else 0.02)
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
+@CASES
+@pytest.mark.parametrize("what", ["positives", "negatives"])
+def test_few_nan_scores_are_counted(metric: str, shape: tuple[int, int], what: str) -> None:
+    table = torch.rand(N, N)
+    table[0, 0] = torch.nan
+    positives, negatives = torch.ones(2, P).long(), torch.ones(shape).long()
+    (positives if what == "positives" else negatives)[:, 3] = 0
+    if metric == "mrr" and what == "negatives":
+        positives[0, 5:] = 0  # the heads of the rivals
+        bad, scores = P - 5, P * K
+    else:
+        bad, scores = 1, P if what == "positives" else M
+    with pytest.raises(DataError, match=f"^{bad} of {scores} scores of the {what} are not numbers"):
+        evaluate(TableScorer(table), positives, negatives, metric, block_pairs=20)
 
 
 @pytest.mark.parametrize(("metric", "negatives"), [("mrr", (P, K)), ("hits@50", (2, M))])

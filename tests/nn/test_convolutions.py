@@ -72,8 +72,15 @@ def test_gat_equals_pyg(adjacency: CSR) -> None:
         theirs.att_src.copy_(ours.attend_source[None])
         theirs.att_dst.copy_(ours.attend_target[None])
     source, target, edges = inputs(adjacency)
-    wanted = theirs((source, target), edges) + ours.itself(target)
-    torch.testing.assert_close(ours(source, target, adjacency), wanted, rtol=1e-4, atol=1e-5)
+    source.requires_grad_()
+    wanted, found = theirs((source, target), edges) + ours.itself(target), ours(source, target, adjacency)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(6))
+    ends = [ours.neighbours.weight, ours.neighbours.bias, ours.attend_source, ours.attend_target, source]
+    of_ours = torch.autograd.grad(found, ends, weights)
+    ends = [theirs.lin.weight, theirs.bias, theirs.att_src, theirs.att_dst, source]
+    for one, other in zip(of_ours, torch.autograd.grad(wanted, ends, weights), strict=True):
+        torch.testing.assert_close(one, other.view_as(one), rtol=1e-4, atol=1e-4)
 
 
 def test_gat_attention_depends_on_the_target() -> None:

@@ -6,10 +6,14 @@ from method_oracle import unit
 from tiny_models import randomise
 from torch import Tensor, nn
 
+from headtail.errors import ConfigError
+from headtail.graph.csr import CSR
 from headtail.graph.message import MessageGraph
 from headtail.graph.view import GraphView
-from headtail.nn import encoders
-from headtail.nn.encoders import HeadEncoder, LayerStyle, TailEncoder, row_blocks
+from headtail.nn import all_nodes
+from headtail.nn.all_nodes import last_row, row_costs
+from headtail.nn.convolutions import Convolution, SageConvolution
+from headtail.nn.encoders import HeadEncoder, LayerStyle, TailEncoder
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.numbering import Numbering
 from random_graphs import message_graph, random_view
@@ -79,18 +83,90 @@ def test_dropout_rests_in_evaluation_and_works_in_training() -> None:
     assert not torch.allclose(first, second)
 
 
+def all_at_once(head: HeadEncoder, tail: TailEncoder, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+    """Encodes every node without blocks; statistics of the graph are then those of the rows at hand."""
+    x = graph.features
+    for layer, (convolution, finish) in enumerate(zip(head.convolutions, head.finishes, strict=True)):
+        x = finish(convolution(x, x, graph.adjacency), x if layer else None)
+    return x.detach(), tail(graph, slice(None), head.convolutions).detach()
+
+
+ENCODERS = ["sage", "gat", "pyg:GATv2Conv"]
+STYLES = pytest.mark.parametrize("style", [STYLE, GRAPH_STYLE], ids=["running", "graph"])
+
+
 @pytest.mark.parametrize("elements", [1, 40, 300, 2**26])
-@pytest.mark.parametrize("encoder", ["sage", "gat", "pyg:GATv2Conv"])
-@pytest.mark.parametrize("style", [STYLE, GRAPH_STYLE], ids=["running", "graph"])
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("layers", [1, 3])
+@STYLES
 def test_blocks_do_not_change_the_encoding(
-    encoder: str, elements: int, style: LayerStyle, monkeypatch: pytest.MonkeyPatch
+    encoder: str, elements: int, layers: int, style: LayerStyle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = message_graph(random_view(25, 60), IN)
-    head, tail = head_of(encoder, style=style), tail_of(style=style, knowledge_transfer=False)
-    heads, tails = head.encode_all(graph), tail.encode_all(graph, None)
-    monkeypatch.setattr(encoders, "BLOCK_ELEMENTS", elements)
+    head, tail = head_of(encoder, layers, style), tail_of(layers, style)
+    heads, tails = all_at_once(head, tail, graph)
+    state = {name: value.clone() for name, value in [*head.state_dict().items(), *tail.state_dict().items()]}
+    monkeypatch.setattr(all_nodes, "BLOCK_ELEMENTS", elements)
     torch.testing.assert_close(head.encode_all(graph), heads, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(tail.encode_all(graph, None), tails, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(tail.encode_all(graph, head.convolutions), tails, rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(state[name], value) for name, value in tail.state_dict().items())
+    assert (head.finishes[0].norm.statistics, tail.finishes[0].norm.statistics) == (style.statistics,) * 2
+
+
+@pytest.mark.parametrize("switches", [{"residual": False}, {"pre_encoding": False}, {"knowledge_transfer": False}])
+def test_blocks_do_not_change_variants_of_the_tail(switches: dict[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, head, tail = message_graph(random_view(25, 60), IN), head_of(), tail_of(style=GRAPH_STYLE, **switches)
+    wanted = tail(graph, slice(None), head.convolutions).detach()
+    monkeypatch.setattr(all_nodes, "BLOCK_ELEMENTS", 1)
+    torch.testing.assert_close(tail.encode_all(graph, head.convolutions), wanted, rtol=1e-4, atol=1e-5)
+
+
+class Cramped(SageConvolution):
+    """Runs out of memory wherever it has more than so many rows."""
+
+    def __init__(self, original: Convolution, rows: int) -> None:
+        super().__init__(original.in_dim, original.out_dim)
+        self.load_state_dict(original.state_dict())
+        self.rows, self.most_rows = rows, 0
+
+    def forward(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
+        self._allocate(x_target.shape[0])
+        return super().forward(x_source, x_target, adjacency)
+
+    def on_itself(self, x: Tensor) -> Tensor:
+        self._allocate(x.shape[0])
+        return super().on_itself(x)
+
+    def _allocate(self, rows: int) -> None:
+        if rows > self.rows:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        self.most_rows = max(self.most_rows, rows)
+
+
+def cramped(head: HeadEncoder, rows: int) -> None:
+    head.convolutions = nn.ModuleList(Cramped(convolution, rows) for convolution in head.convolutions)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 24])
+@STYLES
+def test_blocks_shrink_where_memory_does_not_last(rows: int, style: LayerStyle) -> None:
+    graph = message_graph(random_view(25, 60), IN)
+    head, tail = head_of(style=style), tail_of(style=style)
+    heads, tails = all_at_once(head, tail, graph)
+    cramped(head, rows)
+    torch.testing.assert_close(head.encode_all(graph), heads, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(tail.encode_all(graph, head.convolutions), tails, rtol=1e-4, atol=1e-5)
+    assert all(1 <= convolution.most_rows <= rows for convolution in head.convolutions)
+
+
+@STYLES
+def test_where_no_row_fits_it_says_what_to_do(style: LayerStyle) -> None:
+    graph, head, tail = message_graph(random_view(25, 60), IN), head_of(style=style), tail_of(style=style)
+    cramped(head, 0)
+    with pytest.raises(ConfigError, match=r"too little memory for encoding all nodes as heads.*--device cpu"):
+        head.encode_all(graph)
+    with pytest.raises(ConfigError, match=r"as tails \(CUDA out of memory\).*smaller `hidden`"):
+        tail.encode_all(graph, head.convolutions)
 
 
 def test_statistics_of_the_graph_are_those_of_a_training_batch_of_all_nodes() -> None:
@@ -103,13 +179,19 @@ def test_statistics_of_the_graph_are_those_of_a_training_batch_of_all_nodes() ->
     torch.testing.assert_close(trained, tails, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("entries", [0, 1, 7, 30, 10_000])
-def test_row_blocks_cover_all_rows_within_the_limit(entries: int) -> None:
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("size", [1, 70, 300, 2000, 10**6])
+def test_blocks_of_rows_keep_to_their_size_and_leave_none_out(encoder: str, size: int) -> None:
     graph = message_graph(random_view(25, 60), IN)
-    blocks = row_blocks(graph, entries)
-    assert [row for first, last in blocks for row in range(first, last)] == list(range(25))
-    degrees = graph.adjacency.degrees
-    assert all(int(degrees[a:b].sum()) <= entries or b - a == 1 for a, b in blocks)
+    costs, ends = row_costs(head_of(encoder).convolutions[0], graph.adjacency.row_ptr), [0]
+    assert (costs.diff() > graph.adjacency.degrees).all()
+    while ends[-1] < 25:
+        ends.append(last_row(costs, ends[-1], size))
+        first, last = ends[-2:]
+        assert first < last
+        assert costs[last] - costs[first] <= size or last == first + 1
+        assert last == 25 or costs[last + 1] - costs[first] > size  # another row would have been too many
+    assert ends[-1] == 25
 
 
 def test_knowledge_transfer_leaves_the_shared_branch_without_weights() -> None:

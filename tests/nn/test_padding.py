@@ -16,10 +16,11 @@ from random_graphs import message_graph, random_view
 SCOPES: dict[str, GnnScope] = {"aml": "rows", "symmetric": "all", "smlp": "none"}
 
 
-def setting(method: str, device: torch.device) -> tuple[LinkModel, Batch]:
+def setting(method: str, device: torch.device, encoder: str = "sage") -> tuple[LinkModel, Batch]:
     view: GraphView = random_view(40, 150)
     graph = message_graph(view, dim=5, device=device)
-    model = make_model(method, ModelShape(in_dim=5, dim=8, layers=3, norm_statistics="graph")).to(device)
+    shape = ModelShape(in_dim=5, dim=8, layers=3, encoder=encoder, norm_statistics="graph")
+    model = make_model(method, shape).to(device)
     return model, one_batch(graph, view, 3, SCOPES[method], "bns", Fanout(3, 2), batches=4)
 
 
@@ -48,7 +49,19 @@ def facts(model: LinkModel, batch: Batch, objective: str) -> list[Tensor]:
 @pytest.mark.parametrize("method", sorted(SCOPES))
 @pytest.mark.parametrize(("slack", "unit"), [(0.0, 1), (0.3, 16), (2.0, 64)])
 def test_padding_changes_nothing(method: str, objective: str, slack: float, unit: int, device: torch.device) -> None:
-    model, batch = setting(method, device)
+    assert_padding_changes_nothing(method, "sage", objective, slack, unit, device)
+
+
+@pytest.mark.parametrize("method", ["aml", "symmetric"])
+@pytest.mark.parametrize(("slack", "unit"), [(0.0, 1), (0.3, 16), (2.0, 64)])
+def test_padding_changes_nothing_for_attention(method: str, slack: float, unit: int, device: torch.device) -> None:
+    assert_padding_changes_nothing(method, "gat", "cross_entropy", slack, unit, device)
+
+
+def assert_padding_changes_nothing(
+    method: str, encoder: str, objective: str, slack: float, unit: int, device: torch.device
+) -> None:
+    model, batch = setting(method, device, encoder)
     size = Capacity.of(batch)
     capacity = size.roomier(size, slack, unit)
     assert capacity.holds(size)

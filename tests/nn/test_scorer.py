@@ -52,6 +52,29 @@ def test_rows_equal_pairs_in_evaluation(layers: int, dropout: float) -> None:
     torch.testing.assert_close(scorer.score_rows(u[:4], v), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(4, 7), (5, 1), (1, 3), (0, 3), (3, 0)])
+def test_own_tails_of_heads_equal_pairs_in_evaluation(layers: int, dropout: float, shape: tuple[int, int]) -> None:
+    scorer, (u, v) = scorer_of(layers, dropout), tables()
+    generator = torch.Generator().manual_seed(6)
+    heads = torch.randint(N, shape[:1], generator=generator)
+    tails = torch.randint(N, shape, generator=generator)
+    places = PairPlaces(torch.stack([heads.repeat_interleave(shape[1]), tails.flatten()]))
+    before = u.clone(), v.clone()
+    found = scorer.score_tails(u, v, heads, tails)
+    torch.testing.assert_close(found, scorer(u, v, places).view(shape), rtol=1e-4, atol=1e-5)
+    assert torch.equal(u, before[0])
+    assert torch.equal(v, before[1])
+
+
+@pytest.mark.parametrize("heads", [1, 3, 16, 1000])
+def test_tiles_of_a_gpu_are_full_whatever_the_number_of_heads(heads: int) -> None:
+    tails, rows = module.tile(torch.device("cuda"), 256, heads)
+    assert rows <= heads
+    assert 2**25 < rows * tails * 256 <= 2**26
+
+
 @pytest.mark.parametrize("layers", [1, 2])
 def test_rows_against_no_tails(layers: int) -> None:
     u, v = tables()
@@ -75,7 +98,8 @@ def test_undirected_scores_are_the_mean_of_both_orientations(directed: bool, lay
     assert not torch.allclose(forward, backward)
     wanted = forward if directed else (forward + backward) / 2
     found = scorer.score(heads, tails)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(scorer.score_tails(torch.arange(N), tails.view(N, N)).flatten(), found)
     assert (scorer.num_nodes, scorer.device) == (N, u.device)
     assert not found.requires_grad
 
@@ -145,7 +169,7 @@ def test_rows_with_evidence_equal_pairs(
     layers: int, dropout: float, tiles: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if tiles is not None:
-        monkeypatch.setattr(module, "tile", lambda device, dim: tiles)
+        monkeypatch.setattr(module, "tile", lambda device, dim, heads: tiles)
     scorer, (u, v), evidence = reader_of(layers, dropout), tables(), some_evidence(4, N)
     pairs = torch.cartesian_prod(torch.arange(4), torch.arange(N)).T
     wanted = scorer(u[:4], v, PairPlaces(pairs), evidence.flatten(0, 1)).view(4, N)
@@ -201,6 +225,8 @@ def test_undirected_scores_read_the_evidence_of_both_orientations(directed: bool
     wanted = forward if directed else (forward + backward) / 2
     for _ in range(2):  # the second time from memory
         torch.testing.assert_close(scorer.score(heads, tails), wanted, rtol=1e-4, atol=1e-5)
+        own = scorer.score_tails(torch.arange(N), tails.view(N, N))
+        torch.testing.assert_close(own.flatten(), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("directed", [True, False])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headtail.contract import PairScorer
-from headtail.errors import DataError
+from headtail.errors import ConfigError, DataError
 from headtail.graph.csr import CSR
 from headtail.serving.topk import MIN_BLOCK_HEADS, PAIR_BUDGET, TopK, block_sizes, top_k
 
@@ -58,19 +58,54 @@ def known() -> CSR:
 @pytest.mark.parametrize("kind", ["distinct", "ties", "constant", "infinite"])
 @pytest.mark.parametrize("k", [1, 4, N - 1])
 @pytest.mark.parametrize("with_known", [False, True])
-def test_equals_a_full_sort_for_all_blocks(kind: str, k: int, with_known: bool, known: CSR) -> None:
+def test_equals_a_full_sort_for_all_blocks(
+    kind: str, k: int, with_known: bool, known: CSR, device: torch.device
+) -> None:
     table = table_of(kind)
     heads = torch.tensor([7, 0, 5, 8, 7, 3])
     barred = known if with_known else None
     rows = [set(known.block(h, h + 1).col.tolist()) if with_known else set() for h in heads.tolist()]
     wanted = [brute_force(table, h, k, row) for h, row in zip(heads.tolist(), rows, strict=True)]
-    scorer = TableScorer(table)
+    scorer = TableScorer(table.to(device))
     for block_heads, block_tails in product((1, 4), (None, *range(1, N + 1))):
         blocks = top_k(scorer, heads, k, known=barred, block_heads=block_heads, block_tails=block_tails)
         found = gathered(list(blocks))
         assert found.heads.tolist() == heads.tolist()
         assert found.tails.tolist() == [tails for tails, _ in wanted]
         assert found.scores.tolist() == [scores for _, scores in wanted]
+
+
+class Cramped(TableScorer):
+    """Runs out of memory wherever it is asked for more than so many pairs."""
+
+    def __init__(self, table: Tensor, pairs: int) -> None:
+        super().__init__(table)
+        self.pairs, self.shapes = pairs, set[tuple[int, int]]()
+
+    def score_rows(self, heads: Tensor, first: int, last: int) -> Tensor:
+        if heads.numel() * (last - first) > self.pairs:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        self.shapes.add((heads.numel(), last - first))
+        return super().score_rows(heads, first, last)
+
+
+@pytest.mark.parametrize("pairs", [1, 3, N, 3 * N])
+@pytest.mark.parametrize("block_heads", [None, 6])
+def test_blocks_shrink_where_memory_does_not_last(pairs: int, block_heads: int | None, known: CSR) -> None:
+    heads, scorer = torch.tensor([7, 0, 5, 8, 7, 3, 1]), Cramped(table_of("ties"), pairs)
+    (wanted,) = top_k(TableScorer(scorer.table), heads, 4, known=known)
+    done: list[int] = []
+    found = gathered(list(top_k(scorer, heads, 4, known=known, block_heads=block_heads, progress=done.append)))
+    assert all(torch.equal(mine, its) for mine, its in zip(found, wanted, strict=True))
+    assert sum(done) == 7
+    # Whole rows for as long as one fits, since the tails are then read for several heads.
+    assert all(height == 1 or width == N for height, width in scorer.shapes)
+
+
+def test_where_no_pair_fits_it_says_what_to_do() -> None:
+    blocks = top_k(Cramped(table_of("ties"), 0), torch.arange(3), 2)
+    with pytest.raises(ConfigError, match=r"for finding the best tails \(CUDA out of memory\).*--device cpu"):
+        list(blocks)
 
 
 def test_negative_zero_ties_with_zero() -> None:
@@ -129,6 +164,13 @@ def test_known_links_of_another_graph_are_refused() -> None:
     other = CSR.from_links(torch.tensor([[0], [1]]), N + 1)
     with pytest.raises(DataError, match=f"{N + 1} × {N + 1}"):
         top_k(TableScorer(table_of("ties")), torch.tensor([0]), 1, known=other)
+
+
+def test_few_nan_scores_are_counted() -> None:
+    table = torch.rand(N, N)
+    table[2, 4] = table[2, 8] = torch.nan
+    with pytest.raises(DataError, match=f"^2 of {3 * N} scores of the candidates are not numbers"):
+        list(top_k(TableScorer(table), torch.arange(3), 1, block_tails=2))
 
 
 def test_nan_scores_are_refused() -> None:

@@ -1,25 +1,25 @@
 """Evaluation in blocks: scores come and go, only ranks and counts stay."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from headtail.contract import PairScorer
 from headtail.errors import DataError
-from headtail.evaluation.metrics import (
-    Metric,
-    count_hits,
-    count_rivals,
-    hits,
-    hits_threshold,
-    mrr,
-    ranks_from_counts,
-    refuse_nan,
-)
+from headtail.evaluation.metrics import Metric, hits, mrr, ranks_from_counts
+from headtail.evaluation.nan import refuse_counted_nan
+from headtail.kernels.blocks import block_size, shrinking
 from headtail.memory import hand_back_surplus
+from headtail.nn.embedding_scorer import EmbeddingScorer
+from headtail.training.precision import mixed
 
 Progress = Callable[[int], None]
+
+# Pairs scored at once, where nothing is known about what a pair takes of a GPU.
+BLOCK_PAIRS = 2**18
+WHAT = "ranking held-out links"
 
 
 @torch.no_grad()
@@ -28,7 +28,7 @@ def evaluate(
     positives: Tensor,
     negatives: Tensor,
     metric: str,
-    block_pairs: int = 2**18,
+    block_pairs: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
     """Ranks held-out links against negatives.
@@ -36,52 +36,86 @@ def evaluate(
     The metric decides how `negatives` is read, not its shape: two positives with K tails each have the same
     shape as K pairs.
 
+    A GPU multiplies in tf32: a positive and its negatives are scored by one product and rounded alike, and scores are
+    summed in float32, so equal pairs stay equal and different ones do not become so.
+
     Args:
         scorer: scores the pairs; that of an undirected graph already averages both orientations.
         positives: [2, P] held-out links.
         negatives: for "mrr" [P, K], the tails that compete for each positive's head; for "hits@K" [2, M],
             pairs that compete with every positive.
         metric: "mrr" or "hits@K".
-        block_pairs: how many pairs are scored at once.
+        block_pairs: how many pairs are scored at once, at least one positive with one negative; by default what
+            suits the device. Where GPU memory does not last, there will be fewer.
         progress: called with the number of pairs scored since the last call.
 
     Returns:
         Fractions 0 … 1 by name: mrr, hits@1, hits@3, hits@10; or hits@20, hits@50, hits@100 and the asked K.
 
     Raises:
-        ConfigError: the metric is unknown.
+        ConfigError: the metric is unknown, or GPU memory does not do for a single pair.
         DataError: shapes or node numbers do not fit, or scores are NaN.
     """
     asked = Metric.parse(metric)
     _check(scorer, positives, negatives, asked)
+    block_pairs = _pairs_at_once(scorer) if block_pairs is None else block_pairs
     if block_pairs < 1:
         raise ValueError(f"block_pairs must be at least 1, not {block_pairs}")
     report = _handing_back(progress or (lambda _pairs: None))
-    if asked.k is None:
-        found = ranks_in_blocks(scorer, positives, negatives, block_pairs, report)
-        return {"mrr": mrr(found)} | {f"hits@{k}": hits(found, k) for k in asked.reported_ks}
-    return _hits_in_blocks(scorer, positives, negatives, asked.reported_ks, block_pairs, report)
+    with mixed("tf32" if scorer.device.type == "cuda" else "fp32", scorer.device):
+        if asked.k is None:
+            found = ranks_in_blocks(scorer, positives, negatives, block_pairs, report)
+            return {"mrr": mrr(found)} | {f"hits@{k}": hits(found, k) for k in asked.reported_ks}
+        return _hits_in_blocks(scorer, positives, negatives, asked.reported_ks, block_pairs, report)
+
+
+def _pairs_at_once(scorer: PairScorer) -> int:
+    if isinstance(scorer, EmbeddingScorer):
+        return block_size(scorer.device, scorer.pair_bytes, BLOCK_PAIRS)
+    return BLOCK_PAIRS
 
 
 def ranks_in_blocks(scorer: PairScorer, positives: Tensor, tails: Tensor, block_pairs: int, report: Progress) -> Tensor:
     """Returns float64 [P], the rank of each positive [2, P] among the pairs of its head with tails [P, K]."""
-    width = max(1, min(tails.shape[1], block_pairs))
-    height = max(1, block_pairs // width)
-    parts = []
-    for links, rivals in zip(torch.split(positives, height, dim=1), torch.split(tails, height), strict=True):
-        heads, targets = _pairs(scorer, links)
-        own = scorer.score(heads, targets)
-        above, level = (torch.zeros(heads.numel(), dtype=torch.long, device=own.device) for _ in range(2))
-        report(heads.numel())
-        # A single positive can have more negatives than a block holds, so columns are cut as well.
-        for columns in torch.split(rivals, width, dim=1):
-            block = columns.to(scorer.device, torch.long)
-            scores = scorer.score(heads.repeat_interleave(block.shape[1]), block.reshape(-1))
-            more_above, more_level = count_rivals(own, scores.view_as(block))
-            above, level = above + more_above, level + more_level
-            report(block.numel())
-        parts.append(ranks_from_counts(above, level).cpu())
-    return torch.cat(parts)
+    (links, rivals), parts, done = tails.shape, [], 0
+    while done < links:
+        counts, block_pairs = shrinking(partial(_count_rivals, scorer, positives, tails, done), block_pairs, WHAT)
+        parts.append(counts)
+        done += counts.shape[1]
+        report(counts.shape[1] * (1 + rivals))
+    above, level, bad_positives, bad_rivals = torch.cat(parts, dim=1).cpu()
+    refuse_counted_nan(int((bad_positives > 0).sum()), links, "positives")
+    refuse_counted_nan(int(bad_rivals.sum()), tails.numel(), "negatives")
+    return ranks_from_counts(above, level)
+
+
+def _count_rivals(scorer: PairScorer, positives: Tensor, tails: Tensor, first: int, block_pairs: int) -> Tensor:
+    """Counts what stands above the positives from `first` on, as many as a block of pairs holds.
+
+    Returns:
+        int64 [4, B] on the scorer's device, which nobody waits for: for every positive the rivals with a higher, and
+        with a higher or equal score, and how often its own and its rivals' scores were not numbers.
+    """
+    # A single positive can have more rivals than a block holds, so columns are cut as well.
+    width = max(1, min(tails.shape[1], block_pairs - 1))
+    height = max(1, block_pairs // (width + 1))
+    heads, targets = positives[:, first : first + height].to(scorer.device, torch.long)
+    found = torch.zeros(4, heads.numel(), dtype=torch.long, device=heads.device)
+    for columns in torch.split(tails[first : first + height], width, dim=1):
+        # The positive stands beside its rivals: scored by another product, equal ones could differ in the last bits.
+        block = torch.cat([targets[:, None], columns.to(scorer.device, torch.long)], dim=1)
+        scores = _score_tails(scorer, heads, block)
+        own, rivals = scores[:, :1], scores[:, 1:]
+        seen = (rivals > own, rivals >= own, own.isnan(), rivals.isnan())
+        found += torch.stack([each.sum(dim=1) for each in seen])
+    return found
+
+
+def _score_tails(scorer: PairScorer, heads: Tensor, tails: Tensor) -> Tensor:
+    """Returns float32 [B, T], the scores of every head [B] with its own tails [B, T]."""
+    if isinstance(scorer, EmbeddingScorer):
+        return scorer.score_tails(heads, tails)
+    return scorer.score(heads.repeat_interleave(tails.shape[1]), tails.reshape(-1)).view_as(tails)
 
 
 def _hits_in_blocks(
@@ -92,21 +126,43 @@ def _hits_in_blocks(
     block_pairs: int,
     report: Progress,
 ) -> dict[str, float]:
-    best = torch.empty(0, device=scorer.device)
-    for links in torch.split(negatives, block_pairs, dim=1):
-        scores = refuse_nan(scorer.score(*_pairs(scorer, links)), "negatives")
+    best, done = torch.empty(0, device=scorer.device), 0
+    bad = torch.zeros((), dtype=torch.long, device=scorer.device)
+    while done < negatives.shape[1]:
+        scores, block_pairs = shrinking(partial(_score_links, scorer, negatives, done), block_pairs, WHAT)
+        bad = bad + scores.isnan().sum()
         best = torch.cat([best, scores])
         # The K-th best negative is all that counts, so the largest K bounds what is kept.
         best = best.topk(min(max(ks), best.numel())).values
-        report(links.shape[1])
-    thresholds = {k: hits_threshold(best, k) for k in ks}
-    counts = dict.fromkeys(ks, 0)
-    for links in torch.split(positives, block_pairs, dim=1):
-        scores = scorer.score(*_pairs(scorer, links))
-        for k in ks:
-            counts[k] += count_hits(scores, thresholds[k])
-        report(links.shape[1])
-    return {f"hits@{k}": counts[k] / positives.shape[1] for k in ks}
+        done += scores.numel()
+        report(scores.numel())
+    refuse_counted_nan(int(bad), negatives.shape[1], "negatives")
+    hits_of = _count_hits(scorer, positives, best, [k for k in ks if k <= best.numel()], block_pairs, report)
+    # With fewer than K negatives, every positive is a hit.
+    return {f"hits@{k}": hits_of.get(k, positives.shape[1]) / positives.shape[1] for k in ks}
+
+
+def _count_hits(
+    scorer: PairScorer, positives: Tensor, best: Tensor, ks: list[int], block_pairs: int, report: Progress
+) -> dict[int, int]:
+    """Counts for each K the positives that stand above the K-th of the best negatives, which descend."""
+    thresholds = torch.stack([best[k - 1] for k in ks]) if ks else best[:0]
+    counts, done = torch.zeros(len(ks) + 1, dtype=torch.long, device=scorer.device), 0
+    while done < positives.shape[1]:
+        scores, block_pairs = shrinking(partial(_score_links, scorer, positives, done), block_pairs, WHAT)
+        above = (scores[:, None] > thresholds).sum(dim=0)
+        counts = counts + torch.cat([above, scores.isnan().sum()[None]])
+        done += scores.numel()
+        report(scores.numel())
+    *found, bad = counts.tolist()
+    refuse_counted_nan(bad, positives.shape[1], "positives")
+    return dict(zip(ks, found, strict=True))
+
+
+def _score_links(scorer: PairScorer, links: Tensor, first: int, block_pairs: int) -> Tensor:
+    """Returns the scores of so many links [2, M], from `first` on."""
+    heads, tails = links[:, first : first + block_pairs].to(scorer.device, torch.long)
+    return scorer.score(heads, tails)
 
 
 def _handing_back(report: Progress) -> Progress:
@@ -117,11 +173,6 @@ def _handing_back(report: Progress) -> Progress:
         hand_back_surplus()
 
     return told
-
-
-def _pairs(scorer: PairScorer, links: Tensor) -> tuple[Tensor, Tensor]:
-    heads, tails = links.to(scorer.device, torch.long)
-    return heads, tails
 
 
 def _check(scorer: PairScorer, positives: Tensor, negatives: Tensor, metric: Metric) -> None:
@@ -141,8 +192,8 @@ def _check(scorer: PairScorer, positives: Tensor, negatives: Tensor, metric: Met
     for what, nodes in (("positives", positives), ("negatives", negatives)):
         if nodes.is_floating_point() or nodes.dtype == torch.bool:
             raise DataError(f"{what} must be node numbers (integers), not {nodes.dtype}.")
-        if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < scorer.num_nodes:
+        low, high = (int(end) for end in nodes.aminmax()) if nodes.numel() else (0, 0)
+        if not 0 <= low <= high < scorer.num_nodes:
             raise DataError(
-                f"{what} name the nodes {int(nodes.min())} to {int(nodes.max())}, but the graph has the "
-                f"nodes 0 to {scorer.num_nodes - 1}."
+                f"{what} name the nodes {low} to {high}, but the graph has the nodes 0 to {scorer.num_nodes - 1}."
             )

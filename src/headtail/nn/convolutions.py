@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headtail.errors import ConfigError, did_you_mean
 from headtail.graph.csr import CSR
-from headtail.nn.sparse import aggregate, row_softmax
+from headtail.nn.sparse import aggregate, attend
 from headtail.registry import Registry
 
 
@@ -82,13 +82,10 @@ class GatConvolution(Convolution):
         nn.init.xavier_uniform_(self.attend_target)
 
     def forward(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
-        source = F.linear(x_source, self.neighbours.weight)
-        # a·(x·W) = x·(W·a): the target's transformed vector is never needed, only its attention term.
-        from_source = source @ self.attend_source.squeeze(0)
-        from_target = x_target @ (self.attend_target.squeeze(0) @ self.neighbours.weight)
-        logits = F.leaky_relu(from_source[adjacency.col] + from_target[adjacency.row], 0.2)
-        attended = aggregate(adjacency, source, row_softmax(adjacency, logits))
-        out: Tensor = attended + self.neighbours.bias + self.itself(x_target)
+        # a·(x·W) = x·(W·a) and Σ p (x·W) = (Σ p x)·W: only the targets are multiplied by W, after the sum.
+        directions = torch.cat([self.attend_source, self.attend_target]) @ self.neighbours.weight
+        attended = attend(adjacency, x_source, directions[0], x_target @ directions[1])
+        out: Tensor = self.neighbours(attended) + self.itself(x_target)
         return out
 
     def on_itself(self, x: Tensor) -> Tensor:

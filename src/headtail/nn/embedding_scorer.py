@@ -6,7 +6,6 @@ from torch import Tensor
 from headtail.contract import PairScorer
 from headtail.graph.evidence import PairEvidence
 from headtail.nn.scorer import HadamardScorer
-from headtail.sampling.places import PairPlaces
 
 
 class EmbeddingScorer(PairScorer):
@@ -30,15 +29,41 @@ class EmbeddingScorer(PairScorer):
         self.num_nodes = heads.shape[0]
         self.device = heads.device
 
+    @property
+    def pair_bytes(self) -> int:
+        """What `score` and `score_tails` hold of a pair, about: a layer's input and output, evidence on its way."""
+        rows = 2 if self.evidence is None else 4
+        return rows * self.heads.element_size() * self.heads.shape[1] + 64
+
+    @property
+    def cell_bytes(self) -> int:
+        """What `score_rows`, and a choice among its scores, hold of a pair, about; hidden values are few at a time."""
+        return 64 if self.evidence is None else 128 + 12 * self.evidence.width
+
     @torch.no_grad()
     def score(self, heads: Tensor, tails: Tensor) -> Tensor:
-        scores = self._one_way(heads, tails)
-        return scores if self.directed else (scores + self._one_way(tails, heads)) / 2
+        return self.score_tails(heads, tails[:, None]).squeeze(1)
 
-    def _one_way(self, heads: Tensor, tails: Tensor) -> Tensor:
-        evidence = None if self.evidence is None else self.evidence.remembered(heads, tails)
-        scores: Tensor = self.mlp(self.heads, self.tails, PairPlaces(torch.stack([heads, tails])), evidence)
-        return scores
+    @torch.no_grad()
+    def score_tails(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """Returns float32 [B, T], the scores of every head [B] with its own tails [B, T].
+
+        Cheaper than `score`, since a head's representation is read once.
+        """
+        there, back = self._evidence_of(heads, tails)
+        scores = self.mlp.score_tails(self.heads, self.tails, heads, tails, there)
+        if self.directed:
+            return scores
+        # U_j ⊙ V_i is the same product with the roles exchanged.
+        return (scores + self.mlp.score_tails(self.tails, self.heads, heads, tails, back)) / 2
+
+    def _evidence_of(self, heads: Tensor, tails: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Returns the evidence of the pairs [B · T, columns], and with their ends exchanged where that counts."""
+        if self.evidence is None:
+            return None, None
+        head, tail = heads.repeat_interleave(tails.shape[1]), tails.reshape(-1)
+        there = self.evidence.remembered(head, tail)
+        return there, None if self.directed else self.evidence.remembered(tail, head)
 
     @torch.no_grad()
     def score_rows(self, heads: Tensor, first: int, last: int) -> Tensor:
@@ -46,5 +71,4 @@ class EmbeddingScorer(PairScorer):
         scores = self.mlp.score_rows(self.heads[heads], self.tails[first:last], there)
         if self.directed:
             return scores
-        # U_j ⊙ V_i is the same product with the roles exchanged.
         return (scores + self.mlp.score_rows(self.tails[heads], self.heads[first:last], back)) / 2

@@ -1,5 +1,7 @@
 """The head GNN (eq. 1) and the tail MLP (eq. 3–5), built from the same layers."""
 
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -8,13 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
+from headtail.kernels.blocks import fitting, in_blocks
 from headtail.kernels.unit import unit_rows
+from headtail.nn.all_nodes import SPARED_BLOCKS, TAILS, encode_layer, norm_of, rows_at_once, settle_branch
 from headtail.nn.convolutions import Convolution, linear, make_convolution
 from headtail.nn.norm import GraphNorm, Statistics
 from headtail.sampling.neighbours import Neighbourhood
-
-# Full-graph encoding works on blocks of rows with about this many entries × columns at a time.
-BLOCK_ELEMENTS = 2**26
 
 
 @dataclass(frozen=True)
@@ -66,32 +67,21 @@ class HeadEncoder(nn.Module):
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
             block = neighbourhood.blocks[layer]
             x_target = x[: block.num_targets]
-            x = finish(convolution(x, x_target, block.adjacency), x_target if layer else None, block.count)
+            x_source = features if neighbourhood.reads_features and layer == 0 else x
+            x = finish(convolution(x_source, x_target, block.adjacency), x_target if layer else None, block.count)
         return x
 
     @torch.no_grad()
     def encode_all(self, graph: MessageGraph) -> Tensor:
-        """Encodes every node with its full neighbourhood, layer by layer, in blocks of rows."""
-        x = graph.features
+        """Encodes every node with its full neighbourhood, layer by layer, in blocks of rows (evaluation mode).
+
+        Two layers are held at a time, and what a block needs.
+        """
+        x, pointers = graph.features, graph.adjacency.row_ptr.cpu()
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
-            h = x.new_empty(graph.num_nodes, self.dim)
-            for first, last in row_blocks(graph, BLOCK_ELEMENTS // self.dim):
-                h[first:last] = convolution(x, x[first:last], graph.adjacency.block(first, last))
-            x = finish(h, x if layer else None)
+            assert isinstance(convolution, Convolution)
+            x = encode_layer(convolution, finish, graph, pointers, x, residual=layer > 0)
         return x
-
-
-def row_blocks(graph: MessageGraph, entries: int) -> list[tuple[int, int]]:
-    """Cuts all rows into consecutive blocks of at most about `entries` entries (at least one row each)."""
-    ends = graph.adjacency.row_ptr[1:].cpu()
-    blocks, first = [], 0
-    while first < graph.num_nodes:
-        start = int(ends[first - 1]) if first else 0
-        last = int(torch.searchsorted(ends, start + entries, right=True))
-        last = min(max(last, first + 1), graph.num_nodes)
-        blocks.append((first, last))
-        first = last
-    return blocks
 
 
 class TailEncoder(nn.Module):
@@ -149,6 +139,42 @@ class TailEncoder(nn.Module):
 
     @torch.no_grad()
     def encode_all(self, graph: MessageGraph, shared: nn.ModuleList | None) -> Tensor:
-        """Encodes every node."""
-        out: Tensor = self(graph, slice(None), shared)
+        """Encodes every node in blocks of rows (evaluation mode); only what they become is held for all."""
+        nodes, norm = graph.num_nodes, norm_of(self.finishes[0])
+        dim = norm.alpha.numel()
+        with fitting(TAILS):
+            smooth = graph.pre_encoded if self.pre_encoding else graph.features
+        tail, size = self, rows_at_once(smooth, dim)
+        if norm.statistics == "graph":
+            if nodes <= size * (SPARED_BLOCKS if graph.device.type == "cpu" else 1):
+                with suppress(torch.OutOfMemoryError):
+                    whole: Tensor = self(graph, slice(None), shared)
+                    return whole
+            tail = self._settled(graph, shared, size)
+        with fitting(TAILS):
+            out = smooth.new_empty(nodes, dim)
+
+        def write(first: int, size: int) -> int:
+            out[first : first + size] = tail(graph, slice(first, first + size), shared)
+            return first + size
+
+        in_blocks(write, nodes, size, TAILS)
         return out
+
+    def _settled(self, graph: MessageGraph, shared: nn.ModuleList | None, size: int) -> "TailEncoder":
+        """Returns a copy that encodes any rows with the statistics of all nodes, found with so many rows at a time.
+
+        They are found layer after layer. What earlier layers give is computed again, since keeping it for all nodes
+        takes more memory than the whole result.
+        """
+        settled = deepcopy(self)
+        convolutions = shared if self.own is None else self.own
+        assert convolutions is not None
+        products = [convolution.on_itself for convolution in convolutions if isinstance(convolution, Convolution)]
+        x, nodes = graph.features, graph.num_nodes
+        smooth = graph.pre_encoded if self.pre_encoding else x
+        settle_branch(products, settled.finishes, lambda rows: smooth[rows], nodes, size)
+        if self.residual_linears is not None and settled.residual_finishes is not None:
+            rough = (lambda rows: x[rows] - smooth[rows]) if self.pre_encoding else (lambda rows: x[rows])
+            settle_branch(list(self.residual_linears), settled.residual_finishes, rough, nodes, size)
+        return settled

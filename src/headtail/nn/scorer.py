@@ -12,10 +12,16 @@ from headtail.nn.sparse import pair_product
 from headtail.sampling.places import PairPlaces
 
 
-def tile(device: torch.device, dim: int) -> tuple[int, int]:
-    """Returns how many tails and heads to score at once: hidden values that fit the cache, or fill a GPU."""
-    tails, elements = (512, 2**19) if device.type == "cpu" else (2**14, 2**26)
-    return tails, max(1, elements // (tails * dim))
+def tile(device: torch.device, dim: int, heads: int) -> tuple[int, int]:
+    """Returns how many tails and heads, of so many, to score at once: hidden values that fit the cache, or fill a GPU.
+
+    A GPU is filled by few heads too: they get the more tails.
+    """
+    if device.type == "cpu":
+        tails, elements = 512, 2**19
+        return tails, max(1, elements // (tails * dim))
+    heads = max(1, min(heads, 16))
+    return max(1, 2**26 // (heads * dim)), heads
 
 
 class HadamardScorer(nn.Module):
@@ -60,6 +66,24 @@ class HadamardScorer(nn.Module):
         return out
 
     @torch.no_grad()
+    def score_tails(self, u: Tensor, v: Tensor, heads: Tensor, tails: Tensor, evidence: Tensor | None = None) -> Tensor:
+        """Returns logits [B, T] of rows `heads` [B] of u against rows `tails` [B, T] of v, own ones for every head.
+
+        In evaluation mode: the batch norms are folded into the weights, and what is as large as all pairs is written
+        as rarely as can be, since that is what the time goes to. `evidence` [B · T, columns] is that of the pairs.
+        """
+        dim = u.shape[1]
+        z = v.index_select(0, tails.reshape(-1)).view(*tails.shape, dim)
+        z = z.mul_(u.index_select(0, heads)[:, None]).view(-1, dim)
+        for layer in range(len(self.hidden)):
+            matrix, shift = self._folded(layer)
+            z = torch.addmm(shift, z, matrix.T)
+            if layer == 0 and evidence is not None:
+                z.add_(self._evidence(evidence))
+            z.relu_()
+        return (z @ self.last.weight[0]).add_(self.last.bias).view_as(tails)
+
+    @torch.no_grad()
     def score_rows(self, u: Tensor, v: Tensor, evidence: Tensor | None = None) -> Tensor:
         """Returns logits [B, T] of every head u [B, r] against every tail v [T, r] (evaluation mode).
 
@@ -70,12 +94,14 @@ class HadamardScorer(nn.Module):
         """
         out = u.new_empty(u.shape[0], v.shape[0])
         layers = [self._folded(i) for i in range(len(self.hidden))]
-        tails, heads = tile(u.device, u.shape[1])
+        tails, heads = tile(u.device, u.shape[1], u.shape[0])
         for top in range(0, u.shape[0], heads):
             first = self._first_layer(layers, u[top : top + heads])
             for left in range(0, v.shape[0], tails):
                 block = v[left : left + tails]
-                more = None if evidence is None else self._evidence(evidence[top : top + heads, left : left + tails])
+                more = None
+                if evidence is not None:
+                    more = self._evidence(evidence[top : top + heads, left : left + tails]).transpose(1, 2)
                 out[top : top + heads, left : left + tails] = self._tile(first, layers[1:], block, more)
         return out
 
@@ -104,10 +130,10 @@ class HadamardScorer(nn.Module):
         return (self.last.weight @ z).squeeze(1) + self.last.bias
 
     def _evidence(self, evidence: Tensor) -> Tensor:
-        """Returns what evidence [B, T, columns] adds to the first layer with its batch norm folded in, [B, r, T]."""
+        """Returns what evidence [..., columns] adds to the first layer with its batch norm folded in, [..., r]."""
         assert self.evidence is not None
         encoded: Tensor = self.evidence(evidence)
-        return (encoded * self._slope(0)).transpose(1, 2)
+        return encoded.mul_(self._slope(0))
 
     def _slope(self, layer: int) -> Tensor:
         norm = self.norms[layer]

@@ -10,32 +10,25 @@ import torch
 from torch import Tensor
 
 from headtail.graph.csr import CSR
+from headtail.kernels import attend as kernel
 from headtail.kernels import gather
 from headtail.sampling.places import PairPlaces
 
 
 class _Aggregate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor | None, adjacency: CSR) -> Tensor:
-        ctx.adjacency = adjacency if weight is adjacency.weight else adjacency.with_weight(weight)
-        ctx.save_for_backward(x)
-        out: Tensor = ctx.adjacency.matmul(x)
-        return out
+    def forward(ctx: Any, x: Tensor, adjacency: CSR) -> Tensor:
+        ctx.adjacency = adjacency
+        return adjacency.matmul(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        (x,) = ctx.saved_tensors
-        grad = grad.contiguous()
-        grad_x = ctx.adjacency.transposed.matmul(grad) if ctx.needs_input_grad[0] else None
-        grad_weight = None
-        if ctx.needs_input_grad[1]:
-            grad_weight = (grad[ctx.adjacency.row] * x[ctx.adjacency.col]).sum(dim=1)
-        return grad_x, grad_weight, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None]:
+        return (ctx.adjacency.transposed.matmul(grad.contiguous()) if ctx.needs_input_grad[0] else None), None
 
 
-def aggregate(adjacency: CSR, x: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Returns Σ_j w_ij x_j as [rows, d]; `weight` [entries] replaces the adjacency's own and gets a gradient."""
-    out: Tensor = _Aggregate.apply(x, adjacency.weight if weight is None else weight, adjacency)  # type: ignore[no-untyped-call]
+def aggregate(adjacency: CSR, x: Tensor) -> Tensor:
+    """Returns Σ_j w_ij x_j as [rows, d], with the weights of the adjacency, which get no gradient."""
+    out: Tensor = _Aggregate.apply(x, adjacency)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -65,12 +58,34 @@ def pair_product(u: Tensor, v: Tensor, pairs: PairPlaces) -> Tensor:
     return out
 
 
-def row_softmax(adjacency: CSR, logits: Tensor) -> Tensor:
-    """Returns the softmax of logits [entries] within every row."""
-    row, rows = adjacency.row, adjacency.num_rows
-    top = torch.full((rows,), -torch.inf, dtype=logits.dtype, device=logits.device)
-    top = top.scatter_reduce(0, row, logits.detach(), reduce="amax")
-    exponent = (logits - top[row]).exp()
-    ones = CSR(adjacency.row_ptr, torch.arange(row.numel(), device=row.device), row.numel())
-    total = aggregate(ones, exponent[:, None]).squeeze(1)
-    return exponent / total[row]
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, direction: Tensor, from_target: Tensor, adjacency: CSR) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):  # statistics stay in fp32
+            out, softmax = kernel.attend(adjacency.row_ptr, adjacency.col, x, direction, from_target)
+        ctx.save_for_backward(x, direction, from_target, softmax)
+        ctx.adjacency = adjacency
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None]:
+        (x, direction, from_target, softmax), rows, grad = ctx.saved_tensors, ctx.adjacency, grad.contiguous()
+        found = kernel.target_gradients(rows.row_ptr, rows.col, x, direction, from_target, softmax, grad)
+        grad_x = None
+        if ctx.needs_input_grad[0]:  # features have no gradient, so the innermost rows need not be transposed
+            by_source = rows.transposed
+            grad_x = kernel.source_gradient(by_source.row_ptr, by_source.col, x, direction, found.facts, grad)
+        return grad_x, found.direction, found.from_target, None
+
+
+def attend(adjacency: CSR, x: Tensor, direction: Tensor, from_target: Tensor) -> Tensor:
+    """Returns Σ_j p_ij x_j as [rows, d], p_i being the softmax of leaky relu(x_j · direction + from_target_i) over j.
+
+    Args:
+        adjacency: its weights are not used; a row without entries gives zeros.
+        x: [cols, d].
+        direction, from_target: [d] and [rows], in any precision; logits are computed in fp32.
+    """
+    wide = torch.promote_types(x.dtype, torch.float32)
+    out: Tensor = _Attend.apply(x, direction.to(wide), from_target.to(wide), adjacency)  # type: ignore[no-untyped-call]
+    return out

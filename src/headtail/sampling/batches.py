@@ -23,11 +23,13 @@ class Positives:
         row, col: int64 [P], the two ends of each link.
         candidates: int64 [R], the rows that this batch may draw negatives from without extra cost; None
             where any node may serve.
+        num_candidates: int64 [], how many of them there are where the list is padded.
     """
 
     row: Tensor
     col: Tensor
     candidates: Tensor | None
+    num_candidates: Tensor | None = None
 
 
 class LinkBatches(ABC):
@@ -63,9 +65,18 @@ class RowBatches(LinkBatches):
         batches = -(-self.supervision.col.numel() // self.links_per_batch)
         return min(max(1, batches), self.supervision.num_rows)
 
+    def order(self, generator: torch.Generator) -> Tensor:
+        """Returns all rows in the order in which an epoch deals them."""
+        return torch.randperm(self.supervision.num_rows, generator=generator, device=generator.device)
+
+    @property
+    def bounds(self) -> Tensor:
+        """int64 [batches + 1] on the CPU: batch b has the rows bounds[b] … bounds[b + 1] − 1 of an order."""
+        sizes = [part.numel() for part in torch.empty(self.supervision.num_rows).tensor_split(len(self))]
+        return torch.tensor([0, *sizes]).cumsum(0)
+
     def epoch(self, generator: torch.Generator) -> Iterator[Positives]:
-        order = torch.randperm(self.supervision.num_rows, generator=generator, device=generator.device)
-        for rows in order.tensor_split(len(self)):
+        for rows in self.order(generator).tensor_split(len(self)):
             owner, entry = self.supervision.entries_of(rows)
             yield Positives(rows[owner], self.supervision.col[entry], rows)
 

@@ -49,6 +49,9 @@ class NegativeSpace:
         if positives.candidates is None:
             return self.any_node(count, generator)
         rows = positives.candidates
+        if positives.num_candidates is not None:
+            drawn = torch.randint(2**62, (count,), generator=generator, device=rows.device)
+            return rows[drawn % positives.num_candidates]
         return rows[torch.randint(rows.numel(), (count,), generator=generator, device=rows.device)]
 
 

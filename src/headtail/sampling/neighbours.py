@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headtail.graph.csr import CSR, all_entries, row_pointers
 from headtail.graph.message import MessageGraph
+from headtail.kernels.neighbours import Plan
 from headtail.kernels.offsets import distinct_offsets
 from headtail.registry import Registry
 from headtail.sampling.numbering import Numbering
@@ -39,10 +40,17 @@ class Block:
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Blocks from the innermost layer to the output layer; `nodes` [S] feed the innermost one."""
+    """Blocks from the innermost layer to the output layer.
+
+    Attributes:
+        nodes: int64 [S], what feeds the innermost block: its targets are the first of them.
+        reads_features: the innermost block's columns are nodes of the graph, whose features are read where they are;
+            then `nodes` are its targets alone.
+    """
 
     nodes: Tensor
     blocks: list[Block]
+    reads_features: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,7 @@ class NeighbourSampler(ABC):
         layers: int,
         numbering: Numbering,
         generator: torch.Generator,
+        reads_features: bool = False,
     ) -> Neighbourhood:
         """Samples `layers` blocks for distinct `targets` [T], output layer first, returned innermost first."""
         expanded = torch.ones_like(targets, dtype=torch.bool)
@@ -96,6 +105,10 @@ class NeighbourSampler(ABC):
         for layer in range(layers, 0, -1):
             keep = self.fanout.output if layer == layers else self.fanout.inner
             drawn = self._layer(graph, targets, expanded, keep, layer == 1, generator)
+            if layer == 1 and reads_features:
+                rows = row_pointers(drawn.owner, targets.numel())
+                blocks.append(Block(CSR(rows, drawn.node, graph.num_nodes, drawn.weight), int(expanded.sum())))
+                break
             sources = numbering.extend(targets, drawn.node)
             col = numbering.local(drawn.node)
             adjacency = CSR(row_pointers(drawn.owner, targets.numel()), col, sources.numel(), drawn.weight)
@@ -106,7 +119,22 @@ class NeighbourSampler(ABC):
             expanded_below[: targets.numel()] = expanded
             expanded_below[col[drawn.kept]] = True
             targets, expanded = sources, expanded_below
-        return Neighbourhood(targets, blocks[::-1])
+        return Neighbourhood(targets, blocks[::-1], reads_features)
+
+    def plans(self, graph: MessageGraph, layers: int) -> tuple[Plan | None, ...] | None:
+        """Returns how many neighbours are drawn at each layer, the output layer first; a plan that is None: all.
+
+        None where more than the output layer sees all neighbours, so that nothing bounds a neighbourhood.
+        """
+        keeps = [self.fanout.output, *[self.fanout.inner] * (layers - 1)]
+        plans = tuple(
+            None if keep is None else self.plan(keep, place == layers - 1) for place, keep in enumerate(keeps)
+        )
+        return None if None in plans[1:] else plans
+
+    def plan(self, keep: int, innermost: bool) -> Plan | None:
+        """Returns how `draw` draws where it keeps so many; None: it takes all."""
+        return None
 
     def _layer(
         self,
@@ -168,6 +196,9 @@ class UniformNeighbours(FullNeighbours):
         offset = offsets[owner, place]
         return Draw(owner, offset, torch.ones_like(owner, dtype=torch.float32), torch.ones_like(owner) > 0)
 
+    def plan(self, keep: int, innermost: bool) -> Plan | None:
+        return Plan(keep)
+
 
 @NEIGHBOURS.register("bns")
 class BlockedNeighbours(FullNeighbours):
@@ -176,8 +207,7 @@ class BlockedNeighbours(FullNeighbours):
     def draw(self, degrees: Tensor, keep: int | None, innermost: bool, generator: torch.Generator) -> Draw:
         if keep is None:
             return super().draw(degrees, keep, innermost, generator)
-        ratio = self.fanout.blocked / (1.0 - self.fanout.blocked)  # ρ, blocked per kept
-        count = keep + round(keep * ratio)
+        ratio, count = self._ratio, keep + round(keep * self._ratio)
         offsets = distinct_offsets(degrees, count, generator)
         owner, place = (offsets >= 0).nonzero(as_tuple=True)
         offset, degree = offsets[owner, place], degrees[owner]
@@ -187,6 +217,14 @@ class BlockedNeighbours(FullNeighbours):
         kept_weight = torch.where(degree > count, ratio, ((degree - keep) / keep).clamp(min=1.0))
         weight = torch.where(kept, kept_weight, 1.0).float()
         return Draw(owner, offset, weight, kept, self_edge=(degrees > count).nonzero().squeeze(1))
+
+    def plan(self, keep: int, innermost: bool) -> Plan | None:
+        return Plan(keep, round(keep * self._ratio), None if innermost else self._ratio)
+
+    @property
+    def _ratio(self) -> float:
+        """ρ, blocked per kept."""
+        return self.fanout.blocked / (1.0 - self.fanout.blocked)
 
 
 @NEIGHBOURS.register("auto")
@@ -200,10 +238,15 @@ class AutoNeighbours(BlockedNeighbours):
         layers: int,
         numbering: Numbering,
         generator: torch.Generator,
+        reads_features: bool = False,
     ) -> Neighbourhood:
         if small_and_dense(graph.adjacency):
-            return FullNeighbours(self.fanout).sample(graph, targets, layers, numbering, generator)
-        return super().sample(graph, targets, layers, numbering, generator)
+            full = FullNeighbours(self.fanout)
+            return full.sample(graph, targets, layers, numbering, generator, reads_features)
+        return super().sample(graph, targets, layers, numbering, generator, reads_features)
+
+    def plans(self, graph: MessageGraph, layers: int) -> tuple[Plan | None, ...] | None:
+        return None if small_and_dense(graph.adjacency) else super().plans(graph, layers)
 
 
 def small_and_dense(adjacency: CSR) -> bool:

@@ -42,6 +42,7 @@ class Batch:
         evidence: float32 [P + Q, columns], of the positives, then of the negatives.
         counts, places, unpadded: how much of the batch is real, all its pairs, and the batch as it was before, where it
             is padded (`padding`); else None.
+        work: int64 [4], the work of the epoch so far as `Counters` counts it, where only its device knows it.
     """
 
     nodes: Tensor
@@ -55,6 +56,7 @@ class Batch:
     counts: Counts | None = None
     places: PairPlaces | None = None
     unpadded: "Batch | None" = None
+    work: Tensor | None = None
 
     @cached_property
     def pairs(self) -> PairPlaces:
@@ -96,7 +98,10 @@ class PairBatches:
 
 @dataclass(frozen=True)
 class BatchSampler:
-    """Composes batch kind, negatives, neighbour sampler and evidence into batches for a model."""
+    """Composes batch kind, negatives, neighbour sampler and evidence into batches for a model.
+
+    `reads_features` is that of the neighbourhoods.
+    """
 
     graph: MessageGraph
     batches: LinkBatches
@@ -107,6 +112,7 @@ class BatchSampler:
     gnn_scope: GnnScope
     layers: int
     evidence: BatchEvidence | None = None
+    reads_features: bool = False
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -127,5 +133,7 @@ class BatchSampler:
         if self.gnn_scope == "none":
             return batch
         targets = batch.nodes[: batch.num_rows] if self.gnn_scope == "rows" else batch.nodes
-        neighbourhood = self.neighbours.sample(self.graph, targets, self.layers, numbering, generator)
+        neighbourhood = self.neighbours.sample(
+            self.graph, targets, self.layers, numbering, generator, self.reads_features
+        )
         return replace(batch, neighbourhood=neighbourhood)

@@ -1,6 +1,7 @@
 """Exact top-k tails of many heads, block after block, in memory that does not grow with the graph."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -8,11 +9,13 @@ from torch import Tensor
 
 from headtail.contract import PairScorer
 from headtail.errors import DataError
-from headtail.evaluation.metrics import refuse_nan
+from headtail.evaluation.nan import refuse_counted_nan
 from headtail.graph.csr import CSR
+from headtail.kernels.blocks import block_size, shrinking
 from headtail.memory import hand_back_surplus
+from headtail.nn.embedding_scorer import EmbeddingScorer
 
-# Pairs scored at once where the caller sets no block sizes.
+# Pairs scored at once where the caller sets no block sizes, and nothing is known about what a pair takes of a GPU.
 PAIR_BUDGET = 2**20
 # Even on huge graphs a block has this many heads, so that tails read from memory serve more than one.
 MIN_BLOCK_HEADS = 8
@@ -55,23 +58,29 @@ def top_k(
         heads: [H] node numbers.
         k: how many tails per head.
         known: links to leave out, row h holding the tails of head h. None leaves out only the head itself.
-        block_heads: heads scored at once; by default as many as keep a block near `PAIR_BUDGET` pairs.
+        block_heads: heads scored at once; by default as many as suit the device. Where GPU memory does not last,
+            there will be fewer.
         block_tails: tails scored at once; likewise.
         progress: called with the number of heads finished since the last call.
 
     Raises:
         DataError: k, the heads or the known links do not fit the graph, or scores are NaN.
+        ConfigError: GPU memory does not do for a single pair.
     """
     _check(scorer, heads, k, known)
     heads = heads.to(scorer.device, torch.long)
     known = None if known is None else known.to(scorer.device)
-    height, width = block_sizes(heads.numel(), scorer.num_nodes, block_heads, block_tails)
+    sizes = block_sizes(heads.numel(), scorer.num_nodes, block_heads, block_tails, _pairs_at_once(scorer))
 
     def blocks() -> Iterator[TopK]:
-        for block in torch.split(heads, height):
-            yield _best_tails(scorer, block, k, known, width)
+        done, pairs = 0, sizes[0] * sizes[1]
+        while done < heads.numel():
+            work = partial(_first_block, scorer, heads[done:], k, known, sizes)
+            found, pairs = shrinking(work, pairs, "finding the best tails")
+            yield found
+            done += found.heads.numel()
             if progress is not None:
-                progress(block.numel())
+                progress(found.heads.numel())
             hand_back_surplus()
 
     # An inner generator, so that wrong arguments are refused by the call and not by the first block.
@@ -79,65 +88,110 @@ def top_k(
 
 
 def block_sizes(
-    num_heads: int, num_nodes: int, block_heads: int | None = None, block_tails: int | None = None
+    num_heads: int,
+    num_nodes: int,
+    block_heads: int | None = None,
+    block_tails: int | None = None,
+    budget: int = PAIR_BUDGET,
 ) -> tuple[int, int]:
-    """Returns (heads, tails) of a block: whole rows where they fit the budget, since those are cheapest."""
+    """Returns (heads, tails) of a block: whole rows where they fit the budget of pairs, since those are cheapest."""
     if block_heads is None:
         wide = num_nodes if block_tails is None else max(1, min(block_tails, num_nodes))
-        block_heads = max(PAIR_BUDGET // wide, MIN_BLOCK_HEADS)
+        block_heads = max(budget // wide, MIN_BLOCK_HEADS)
     block_heads = max(1, min(block_heads, num_heads))
     if block_tails is None:
-        block_tails = PAIR_BUDGET // block_heads
+        block_tails = budget // block_heads
     return block_heads, max(1, min(block_tails, num_nodes))
 
 
+def _pairs_at_once(scorer: PairScorer) -> int:
+    if isinstance(scorer, EmbeddingScorer):
+        return block_size(scorer.device, scorer.cell_bytes, PAIR_BUDGET)
+    return PAIR_BUDGET
+
+
+def _first_block(
+    scorer: PairScorer, heads: Tensor, k: int, known: CSR | None, sizes: tuple[int, int], pairs: int
+) -> TopK:
+    """Answers the first of the heads, in blocks of the given sizes cut down to so many pairs: heads first, then tails.
+
+    Raises:
+        DataError: scores are NaN.
+    """
+    height, width = sizes
+    height = max(1, min(height, pairs // width))
+    width = max(1, min(width, pairs // height))
+    block, bad = _best_tails(scorer, heads[:height], k, known, width)
+    refuse_counted_nan(int(bad), block.heads.numel() * scorer.num_nodes, "candidates")
+    return block
+
+
 @torch.no_grad()
-def _best_tails(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None, width: int) -> TopK:
-    """Keeps a running top-k of one block of heads [B] over blocks of `width` tails."""
+def _best_tails(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None, width: int) -> tuple[TopK, Tensor]:
+    """Keeps a running top-k of one block of heads [B] over blocks of `width` tails; counts scores that are NaN."""
     owner = torch.arange(heads.numel(), device=heads.device)
     barred = heads
     if known is not None:
         of_head, entry = known.entries_of(heads)
         owner, barred = torch.cat([owner, of_head]), torch.cat([barred, known.col[entry]])
     best = torch.empty(heads.numel(), 0, dtype=torch.long, device=heads.device)
+    bad = torch.zeros((), dtype=torch.long, device=heads.device)
     for first in range(0, scorer.num_nodes, width):
         last = min(first + width, scorer.num_nodes)
         scores = scorer.score_rows(heads, first, last).to(torch.float32)
-        refuse_nan(scores, "candidates")
-        here = (barred >= first) & (barred < last)
-        scores[owner[here], barred[here] - first] = torch.nan  # from here on NaN means: not to be answered
+        bad += scores.isnan().sum()
+        _bar(scores, owner, barred - first)
         best = torch.cat([best, _contenders(scores, first, k)], dim=1)
         best = best.topk(min(k, best.shape[1])).values
     tails, scores = _decode(best)
-    return TopK(heads, tails, scores)
+    return TopK(heads, tails, scores), bad
+
+
+def _bar(scores: Tensor, row: Tensor, col: Tensor) -> None:
+    """Sets those places of the scores [B, T] that exist to NaN, which from here on means: not to be answered."""
+    here = (col >= 0) & (col < scores.shape[1])
+    # Places outside add nothing to a column that exists: to pick those inside, a GPU would have to be waited for.
+    more = torch.where(here, torch.nan, 0.0)
+    scores.index_put_((row, col.clamp(0, scores.shape[1] - 1)), more, accumulate=True)
 
 
 def _contenders(scores: Tensor, first: int, k: int) -> Tensor:
     """Returns keys [B, C] that hold the k best of scores [B, T] (all of them where T is smaller)."""
-    tails = torch.arange(first, first + scores.shape[1], device=scores.device).expand_as(scores)
+    tails = torch.arange(first, first + scores.shape[1], device=scores.device)[None]
     k = min(k, scores.shape[1])
-    low = scores.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-    chosen = low >= low.topk(k, sorted=False).values.amin(dim=1, keepdim=True)
-    most = int(chosen.sum(dim=1).max())
-    if most < scores.shape[1] // 4:
-        # Nearly always the k best and few equals of the last: only these need keys. A cumulative sum places each
-        # row's contenders side by side.
-        row, col = chosen.nonzero(as_tuple=True)
-        place = chosen.cumsum(dim=1)[row, col] - 1
-        scores, tails = (
-            torch.full((scores.shape[0], most), fill, dtype=values.dtype, device=values.device).index_put_(
-                (row, place), values[row, col]
-            )
-            for values, fill in ((scores, torch.nan), (tails, 0))
-        )
+    if scores.device.type == "cpu":
+        scores, tails = _narrowed(scores, tails.expand_as(scores), k)
     return _keys(scores, tails).topk(min(k, scores.shape[1]), sorted=False).values
 
 
-def _keys(scores: Tensor, tails: Tensor) -> Tensor:
-    """Packs scores and tails [B, C] into int64 keys that sort as we rank; NaN scores rank below everything.
+def _narrowed(scores: Tensor, tails: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Returns the scores and tails [B, C] among which the k best are, where these are few.
 
-    The upper half orders as the score does, the lower half prefers small tail numbers. No two keys of a row
-    are equal, so `topk`, which breaks ties as it likes, has none to break.
+    A CPU finds the k best among keys slowly. A GPU does not, and would have to be waited for to know how many remain.
+    """
+    low = scores.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    chosen = low >= low.topk(k, sorted=False).values.amin(dim=1, keepdim=True)
+    most = int(chosen.sum(dim=1).max())
+    if most >= scores.shape[1] // 4:
+        return scores, tails
+    # Nearly always the k best and few equals of the last: only these need keys. A cumulative sum places each
+    # row's contenders side by side.
+    row, col = chosen.nonzero(as_tuple=True)
+    place = chosen.cumsum(dim=1)[row, col] - 1
+    few_scores, few_tails = (
+        torch.full((scores.shape[0], most), fill, dtype=values.dtype, device=values.device).index_put_(
+            (row, place), values[row, col]
+        )
+        for values, fill in ((scores, torch.nan), (tails, 0))
+    )
+    return few_scores, few_tails
+
+
+def _keys(scores: Tensor, tails: Tensor) -> Tensor:
+    """Packs scores [B, C] and tails [B, C] or [1, C] into int64 keys that sort as we rank.
+
+    NaN scores rank below everything. The upper half orders as the score does, the lower half prefers small tail
+    numbers. No two keys of a row are equal, so `topk`, which breaks ties as it likes, has none to break.
     """
     # Adding 0.0 turns −0.0 into 0.0: they are equal as scores but not as bits.
     bits = (scores + 0.0).view(torch.int32)

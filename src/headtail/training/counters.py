@@ -1,6 +1,8 @@
 """Counters of work (docs/method.md, 9): exact, so that O(N·C + |E|·M) is a measured figure."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
+
+from torch import Tensor
 
 from headtail.sampling.sampler import Batch
 
@@ -20,9 +22,14 @@ class Counters:
     blocked_node_encodings: int = 0
     mlp_node_encodings: int = 0
     pairs_scored: int = 0
+    _of_epoch: Tensor | None = field(default=None, repr=False)
+    _mlp: bool = field(default=True, repr=False)
 
     def add(self, batch: Batch, mlp_encodes_nodes: bool) -> None:
-        """Counts one batch."""
+        """Counts one batch; where only its device knows its work, that of the epoch so far is all there is."""
+        if batch.work is not None:
+            self._of_epoch, self._mlp = batch.work, mlp_encodes_nodes
+            return
         if batch.neighbourhood is not None:
             for block in batch.neighbourhood.blocks:
                 self.gnn_node_encodings += block.num_expanded
@@ -32,7 +39,12 @@ class Counters:
         self.pairs_scored += batch.positive.shape[1] + batch.negative.shape[1]
 
     def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+        """Returns the counts by name; waits for a device that knows some."""
+        found = {name: int(getattr(self, name)) for name in COUNTERS}
+        if self._of_epoch is not None:
+            for name, more in zip(COUNTERS, self._of_epoch.tolist(), strict=True):
+                found[name] += more if self._mlp or name != "mlp_node_encodings" else 0
+        return found
 
 
-COUNTERS = tuple(field.name for field in fields(Counters))
+COUNTERS = tuple(one.name for one in fields(Counters) if not one.name.startswith("_"))

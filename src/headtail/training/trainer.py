@@ -221,7 +221,7 @@ class GnnMethod(Learner[Batch]):
     def captures(self) -> bool:
         """Whether steps are recorded and played again; not what draws random numbers or has kernels of others."""
         m = self.config.model
-        return engine(self.device) and has_triton() and m.encoder == "sage" and not m.dropout
+        return engine(self.device) and has_triton() and m.encoder in ("sage", "gat") and not m.dropout
 
     def step(self, optimizer: torch.optim.Optimizer) -> Step[Batch]:
         return CapturedStep(self.loss, optimizer) if self.captures else super().step(optimizer)

@@ -1,0 +1,119 @@
+"""All nodes in blocks of rows: a layer of the head GNN, and the norms of a branch of the tail MLP."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from headtail.graph.message import MessageGraph
+from headtail.kernels.blocks import block_size, fitting, in_blocks
+from headtail.nn.convolutions import Convolution, PygConvolution
+from headtail.nn.norm import GraphNorm
+from headtail.nn.statistics import ColumnMoments
+
+# On a CPU, all nodes are encoded in blocks of rows that hold about this many elements; on a GPU, in what fits.
+BLOCK_ELEMENTS = 2**26
+# What a block holds, about: so many copies of each row; of each entry's message, where messages are written down;
+# and numbers per entry where they are not.
+ROW_COPIES, ENTRY_COPIES, ENTRY_NUMBERS = 6, 4, 8
+# Tails that are normalised by statistics of all nodes cost several times the products in blocks. A CPU, which has
+# memory but is slow, does as many as this many blocks at once instead.
+SPARED_BLOCKS = 16
+HEADS, TAILS = "encoding all nodes as heads", "encoding all nodes as tails"
+
+Product = Callable[[Tensor], Tensor]
+
+
+def encode_layer(
+    convolution: Convolution, finish: nn.Module, graph: MessageGraph, pointers: Tensor, x: Tensor, residual: bool
+) -> Tensor:
+    """Returns a layer's output for all nodes, in evaluation mode.
+
+    Args:
+        convolution, finish: the layer.
+        graph: who is a neighbour of whom; `pointers` are its row pointers on the CPU.
+        x: the layer's input [N, in]; added to what comes out where `residual`.
+    """
+    previous = x if residual else None
+    nodes, costs = graph.num_nodes, row_costs(convolution, pointers)
+    size = block_size(graph.device, x.element_size(), BLOCK_ELEMENTS)
+    with fitting(HEADS):
+        h = x.new_empty(nodes, convolution.out_dim)
+    of_graph = norm_of(finish).statistics == "graph"  # not known before all rows are
+
+    def convolve(first: int, size: int) -> int:
+        last = last_row(costs, first, size)
+        rows: Tensor = convolution(x, x[first:last], graph.adjacency.block(first, last))
+        h[first:last] = rows if of_graph else finish(rows, None if previous is None else previous[first:last])
+        return last
+
+    in_blocks(convolve, nodes, size, HEADS)
+    if of_graph:
+        _finish_all(finish, h, previous)
+    return h
+
+
+def _finish_all(finish: nn.Module, h: Tensor, previous: Tensor | None) -> None:
+    """Finishes all rows of h in place with their own statistics."""
+    moments, settled, size = ColumnMoments(), deepcopy(finish), rows_at_once(h, h.shape[1])
+
+    def look(first: int, size: int) -> int:
+        moments.add(h[first : first + size])
+        return first + size
+
+    def write(first: int, size: int) -> int:
+        rows = slice(first, first + size)
+        h[rows] = settled(h[rows], None if previous is None else previous[rows])
+        return first + size
+
+    in_blocks(look, h.shape[0], size, HEADS)
+    moments.settle(norm_of(settled))
+    in_blocks(write, h.shape[0], size, HEADS)
+
+
+def row_costs(convolution: Convolution, pointers: Tensor) -> Tensor:
+    """Returns int64 [N + 1]: about how many elements a convolution and its finish hold for the first i rows."""
+    width = convolution.out_dim
+    per_row = ROW_COPIES * max(convolution.in_dim, width)
+    # Convolutions of PyTorch Geometric write the message of every entry down, several times; ours sum on the way.
+    per_entry = ENTRY_COPIES * width if isinstance(convolution, PygConvolution) else ENTRY_NUMBERS
+    return pointers * per_entry + torch.arange(pointers.numel()) * per_row
+
+
+def last_row(costs: Tensor, first: int, size: int) -> int:
+    """Returns the end of the rows from `first` on that cost at most `size` together, but one row at least."""
+    last = int(torch.searchsorted(costs, int(costs[first]) + size, right=True)) - 1
+    return min(max(last, first + 1), costs.numel() - 1)
+
+
+def settle_branch(
+    products: Sequence[Product], finishes: nn.ModuleList, inputs: Callable[[slice], Tensor], nodes: int, size: int
+) -> None:
+    """Gives the norms of a branch of the tail encoder the statistics of all nodes, layer after layer."""
+
+    def look(moments: ColumnMoments, depth: int, first: int, size: int) -> int:
+        h = inputs(slice(first, first + size))
+        for layer in range(depth):
+            h = finishes[layer](products[layer](h), h if layer else None)
+        moments.add(products[depth](h))
+        return first + size
+
+    for depth, finish in enumerate(finishes):
+        moments = ColumnMoments()
+        in_blocks(partial(look, moments, depth), nodes, size, TAILS)
+        moments.settle(norm_of(finish))
+
+
+def rows_at_once(x: Tensor, dim: int) -> int:
+    """Returns how many rows of x that become `dim` columns are worked on at a time."""
+    elements = block_size(x.device, x.element_size(), BLOCK_ELEMENTS)
+    return max(1, elements // (ROW_COPIES * max(x.shape[1], dim)))
+
+
+def norm_of(finish: nn.Module) -> GraphNorm:
+    """Returns the norm of a `Finish`."""
+    norm = finish.norm
+    assert isinstance(norm, GraphNorm)
+    return norm
