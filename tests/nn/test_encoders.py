@@ -10,6 +10,7 @@ from headtail.errors import ConfigError
 from headtail.graph.csr import CSR
 from headtail.graph.message import MessageGraph
 from headtail.graph.view import GraphView
+from headtail.kernels.product import Product
 from headtail.nn import all_nodes
 from headtail.nn.all_nodes import last_row, row_costs
 from headtail.nn.convolutions import Convolution, SageConvolution
@@ -133,9 +134,9 @@ class Cramped(SageConvolution):
         self._allocate(x_target.shape[0])
         return super().forward(x_source, x_target, adjacency)
 
-    def on_itself(self, x: Tensor) -> Tensor:
+    def product_on_itself(self, x: Tensor) -> Product:
         self._allocate(x.shape[0])
-        return super().on_itself(x)
+        return super().product_on_itself(x)
 
     def _allocate(self, rows: int) -> None:
         if rows > self.rows:

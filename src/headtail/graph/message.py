@@ -1,6 +1,6 @@
 """The message graph: Â = normalised A + I, and features pre-encoded with it (eq. 2)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -65,6 +65,19 @@ class MessageGraph:
     def residual(self) -> Tensor:
         """X − Â^L X [N, d] (eq. 4)."""
         return self.features - self.pre_encoded
+
+    def residual_of(self, nodes: Tensor | slice) -> Tensor:
+        """Returns X − Â^L X of some nodes, without computing it for all."""
+        if "residual" in self.__dict__:
+            return self.residual[nodes]
+        return self.features[nodes] - self.pre_encoded[nodes]
+
+    def rounded(self, kind: torch.dtype) -> "MessageGraph":
+        """Returns the same with features, pre-encoded features and their difference in another precision."""
+        other = replace(self, features=self.features.to(kind))
+        other.__dict__["pre_encoded"] = self.pre_encoded.to(kind)
+        other.__dict__["residual"] = self.residual_of(slice(None)).to(kind)
+        return other
 
     @cached_property
     def relative_weight(self) -> Tensor | None:

@@ -78,8 +78,9 @@ def _merge_moments(
 
 @triton.jit
 def _apply(
-    h_ptr, previous_ptr, count_ptr, moments_ptr, out_ptr, length_ptr, n, d,
-    RELU: tl.constexpr, RESIDUAL: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    h_ptr, previous_ptr, plus_ptr, count_ptr, moments_ptr, out_ptr, length_ptr, n, d,
+    RELU: tl.constexpr, RESIDUAL: tl.constexpr, PLUS: tl.constexpr, UNIT: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, COLS)
@@ -95,6 +96,8 @@ def _apply(
         y = tl.maximum(y, 0.0)
     if RESIDUAL:
         y += tl.load(previous_ptr + place, inside, 0.0).to(tl.float32)
+    if PLUS:
+        y += tl.load(plus_ptr + place, inside, 0.0).to(tl.float32)
     y = tl.where(inside, y, 0.0)
     if UNIT:
         length = tl.maximum(tl.sqrt(tl.sum(y * y, 1)), LEAST_LENGTH)
@@ -153,7 +156,7 @@ def _merge_gradients(
     part_ptr, count_ptr, moments_ptr, alpha_ptr, gamma_ptr, parameters_ptr, per_row_ptr, programs, n, d,
     PROGRAMS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """Writes the gradients of α, γ, β, and what of h and of 1 is added to the gradient of every row."""
+    """Writes the gradients of α, γ, β and of a bias in h, and what of h and of 1 is added to every row's gradient."""
     col = tl.program_id(0) * COLS + tl.arange(0, COLS)
     real = col < d
     part = tl.arange(0, PROGRAMS)
@@ -173,6 +176,8 @@ def _merge_gradients(
     tl.store(parameters_ptr + col, -mean * slope * grad_beta - 2 * off * mean * mean * grad_spread, real)
     tl.store(parameters_ptr + d + col, centred * scale, real)
     tl.store(parameters_ptr + 2 * d + col, grad_beta, real)
+    # The sum of the gradients of all rows of h, which sum up to n · mean.
+    tl.store(parameters_ptr + 3 * d + col, slope * grad_beta + grad_mean, real)
     tl.store(per_row_ptr + col, per_h, real)
     tl.store(per_row_ptr + d + col, grad_mean / total - per_h * mean, real)
 
@@ -210,23 +215,52 @@ def forward(
     unit: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the finished rows [n, d], their moments [4, d] (mean, spread, slope, shift) and lengths [n]."""
+    moments = merge(column_parts(h, count), count, alpha, gamma, beta, h.shape[0])
+    out, length = apply(h, previous, None, count, moments, relu, unit)
+    return out, moments, length
+
+
+def column_parts(h: Tensor, count: Tensor) -> Tensor:
+    """Returns [programs, 3, d]: rows, mean and squared deviations of every column in parts of h [n, d]."""
     n, d = h.shape
-    rows, cols = tile_rows(d), power_of_two(d)
+    rows = tile_rows(d)
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part = torch.empty(programs, 3, d, device=h.device)
-    moments = torch.empty(4, d, device=h.device)
-    out, length = torch.empty_like(h), torch.empty(n if unit else 0, device=h.device)
-    _moments[(programs,)](h, count, part, n, d, ROWS=rows, COLS=cols)
-    narrow = min(16, cols)
+    _moments[(programs,)](h, count, part, n, d, ROWS=rows, COLS=power_of_two(d))
+    return part
+
+
+def merge(part: Tensor, count: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor, n: int) -> Tensor:
+    """Returns [4, d]: mean, spread, slope and shift of the columns of [n, d] whose parts are given."""
+    programs, _, d = part.shape
+    moments = torch.empty(4, d, device=part.device)
+    narrow = min(16, power_of_two(d))
     _merge_moments[(triton.cdiv(d, narrow),)](
         part, count, alpha, gamma, beta, moments, programs, n, d, PROGRAMS=power_of_two(programs), COLS=narrow
     )
+    return moments
+
+
+def apply(
+    h: Tensor,
+    previous: Tensor | None,
+    plus: Tensor | None,
+    count: Tensor,
+    moments: Tensor,
+    relu: bool,
+    unit: bool,
+) -> tuple[Tensor, Tensor]:
+    """Returns unit rows(relu(norm of h) + previous + plus) [n, d] and the lengths that rows had [n]."""
+    n, d = h.shape
+    rows = tile_rows(d)
+    out, length = torch.empty_like(h), torch.empty(n if unit else 0, device=h.device)
     if n:
         _apply[(triton.cdiv(n, rows),)](
-            h, h if previous is None else previous, count, moments, out, length, n, d,
-            RELU=relu, RESIDUAL=previous is not None, UNIT=unit, ROWS=rows, COLS=cols,
+            h, h if previous is None else previous, h if plus is None else plus, count, moments, out, length, n, d,
+            RELU=relu, RESIDUAL=previous is not None, PLUS=plus is not None, UNIT=unit,
+            ROWS=rows, COLS=power_of_two(d),
         )  # fmt: skip
-    return out, moments, length
+    return out, length
 
 
 def backward(
@@ -242,12 +276,12 @@ def backward(
     unit: bool,
     residual: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Returns the gradients of h, of the residual input, and of α, γ, β as [3, d]."""
+    """Returns the gradients of h, of what was added to its norm, and of α, γ, β and a bias in h as [4, d]."""
     n, d = h.shape
     rows, cols = tile_rows(d), power_of_two(d)
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part = torch.empty(programs, 2, d, device=h.device)
-    parameters, per_row = torch.empty(3, d, device=h.device), torch.empty(2, d, device=h.device)
+    parameters, per_row = torch.empty(4, d, device=h.device), torch.empty(2, d, device=h.device)
     _gradient_sums[(programs,)](
         grad, out, length, h, count, moments, alpha, part, n, d, RELU=relu, UNIT=unit, ROWS=rows, COLS=cols
     )

@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.errors import ConfigError, did_you_mean
 from headtail.graph.csr import CSR
+from headtail.kernels.product import Product
 from headtail.nn.sparse import aggregate, attend
 from headtail.registry import Registry
 
@@ -33,6 +33,15 @@ class Convolution(nn.Module, ABC):
     def on_itself(self, x: Tensor) -> Tensor:
         """Encodes x [n, in] on the identity graph."""
 
+    def product(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Product | Tensor:
+        """Returns what `forward` does, perhaps before its last product, which can then be fused with what follows."""
+        out: Tensor = self(x_source, x_target, adjacency)
+        return out
+
+    def product_on_itself(self, x: Tensor) -> Product | Tensor:
+        """Returns what `on_itself` does, likewise."""
+        return self.on_itself(x)
+
 
 ENCODERS: Registry[type[Convolution]] = Registry("encoder")
 PYG_PREFIX = "pyg:"
@@ -46,50 +55,63 @@ def linear(in_dim: int, out_dim: int) -> nn.Linear:
     return layer
 
 
-def folded(first: nn.Linear, second: nn.Linear, x: Tensor) -> Tensor:
-    """Returns x·W1 + x·W2 as x·(W1 + W2): exact, at half the cost."""
-    return F.linear(x, first.weight + second.weight, first.bias + second.bias)
+def product_with(layer: nn.Module, x: Tensor) -> Product:
+    """Returns what a linear layer makes of x [n, in], before it is done."""
+    assert isinstance(layer, nn.Linear)
+    return Product((x,), (layer.weight,), layer.bias)
 
 
-@ENCODERS.register("sage")
-class SageConvolution(Convolution):
-    """GraphSAGE with mean aggregation: Â·x·W1 + x·W2 (eq. 1)."""
+class TwoMatrices(Convolution):
+    """A convolution that multiplies what it makes of the neighbours by W1, and the node itself by W2."""
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__(in_dim, out_dim)
         self.neighbours = linear(in_dim, out_dim)
         self.itself = linear(in_dim, out_dim)
 
+    @abstractmethod
+    def gathered(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
+        """Returns what targets [T, in] see of their neighbours; on the identity graph, that is the node itself."""
+
+    def product(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Product:
+        seen = self.gathered(x_source, x_target, adjacency)
+        return product_with(self.neighbours, seen) + product_with(self.itself, x_target)
+
     def forward(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
-        out: Tensor = self.neighbours(aggregate(adjacency, x_source)) + self.itself(x_target)
-        return out
+        return self.product(x_source, x_target, adjacency).value()
+
+    def product_on_itself(self, x: Tensor) -> Product:
+        # x·W1 + x·W2 = x·(W1 + W2): exact, at half the cost.
+        weight, bias = self.neighbours.weight + self.itself.weight, self.neighbours.bias + self.itself.bias
+        return Product((x,), (weight,), bias)
 
     def on_itself(self, x: Tensor) -> Tensor:
-        return folded(self.neighbours, self.itself, x)
+        return self.product_on_itself(x).value()
+
+
+@ENCODERS.register("sage")
+class SageConvolution(TwoMatrices):
+    """GraphSAGE with mean aggregation: Â·x·W1 + x·W2 (eq. 1)."""
+
+    def gathered(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
+        return aggregate(adjacency, x_source)
 
 
 @ENCODERS.register("gat")
-class GatConvolution(Convolution):
+class GatConvolution(TwoMatrices):
     """Single-head graph attention over the sampled neighbours, plus x·W2."""
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__(in_dim, out_dim)
-        self.neighbours = linear(in_dim, out_dim)
-        self.itself = linear(in_dim, out_dim)
         self.attend_source = nn.Parameter(torch.empty(1, out_dim))
         self.attend_target = nn.Parameter(torch.empty(1, out_dim))
         nn.init.xavier_uniform_(self.attend_source)
         nn.init.xavier_uniform_(self.attend_target)
 
-    def forward(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
+    def gathered(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
         # a·(x·W) = x·(W·a) and Σ p (x·W) = (Σ p x)·W: only the targets are multiplied by W, after the sum.
         directions = torch.cat([self.attend_source, self.attend_target]) @ self.neighbours.weight
-        attended = attend(adjacency, x_source, directions[0], x_target @ directions[1])
-        out: Tensor = self.neighbours(attended) + self.itself(x_target)
-        return out
-
-    def on_itself(self, x: Tensor) -> Tensor:
-        return folded(self.neighbours, self.itself, x)  # attention over one neighbour is 1
+        return attend(adjacency, x_source, directions[0], x_target @ directions[1].to(x_target.dtype))
 
 
 class PygConvolution(Convolution):

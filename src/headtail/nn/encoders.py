@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
 from headtail.kernels.blocks import fitting, in_blocks
+from headtail.kernels.product import Product
 from headtail.kernels.unit import unit_rows
 from headtail.nn.all_nodes import SPARED_BLOCKS, TAILS, encode_layer, norm_of, rows_at_once, settle_branch
-from headtail.nn.convolutions import Convolution, linear, make_convolution
+from headtail.nn.convolutions import Convolution, linear, make_convolution, product_with
 from headtail.nn.norm import GraphNorm, Statistics
+from headtail.nn.sparse import with_first
 from headtail.sampling.neighbours import Neighbourhood
 
 
@@ -36,12 +38,16 @@ class Finish(nn.Module):
         self.norm = GraphNorm(style.dim, style.momentum, style.statistics)
         self.dropout, self.relu, self.unit = style.dropout, relu, unit
 
-    def forward(self, h: Tensor, previous: Tensor | None, count: Tensor | None = None) -> Tensor:
+    def forward(
+        self, h: Tensor | Product, previous: Tensor | None, count: Tensor | None = None, plus: Tensor | None = None
+    ) -> Tensor:
+        """Finishes what came of the weights, or a product that is still to be done; adds `previous` and `plus`."""
         if not self.dropout:
-            return self.norm.finish(h, previous, self.relu, self.unit, count)
+            return self.norm.finish(h, previous, self.relu, self.unit, count, plus)
         h = self.norm.finish(h, None, self.relu, unit=False, count=count)
         h = F.dropout(h, self.dropout, self.training)
         h = h if previous is None else h + previous
+        h = h if plus is None else h + plus
         return unit_rows(h) if self.unit else h
 
 
@@ -65,10 +71,13 @@ class HeadEncoder(nn.Module):
         """Encodes the targets of a sampled neighbourhood from features [N, d]."""
         x = features.index_select(0, neighbourhood.nodes)
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
+            assert isinstance(convolution, Convolution)
             block = neighbourhood.blocks[layer]
-            x_target = x[: block.num_targets]
-            x_source = features if neighbourhood.reads_features and layer == 0 else x
-            x = finish(convolution(x_source, x_target, block.adjacency), x_target if layer else None, block.count)
+            x_source, x_target = with_first(x, block.num_targets)
+            if neighbourhood.reads_features and layer == 0:
+                x_source = features
+            product = convolution.product(x_source, x_target, block.adjacency)
+            x = finish(product, x_target if layer else None, block.count)
         return x
 
     @torch.no_grad()
@@ -107,10 +116,11 @@ class TailEncoder(nn.Module):
         super().__init__()
         pairs = list(pairwise([in_dim] + [style.dim] * layers))
         self.pre_encoding = pre_encoding
-        self.finishes = finishes(layers, style, unit_last=False)
+        # V = unit rows of Ṽ + Δ: where there is a residual branch, its last layer adds the other branch.
+        self.finishes = finishes(layers, style, unit_last=not residual)
         self.own = None if knowledge_transfer else nn.ModuleList(make_convolution(encoder, a, b) for a, b in pairs)
         self.residual_linears = nn.ModuleList(linear(a, b) for a, b in pairs) if residual else None
-        self.residual_finishes = finishes(layers, style, unit_last=False) if residual else None
+        self.residual_finishes = finishes(layers, style, unit_last=True) if residual else None
 
     def forward(
         self, graph: MessageGraph, nodes: Tensor | slice, shared: nn.ModuleList | None, count: Tensor | None = None
@@ -122,20 +132,20 @@ class TailEncoder(nn.Module):
         Returns:
             V [C, r] = unit rows of Ṽ + Δ (eq. 5).
         """
-        x = graph.features[nodes]
-        smooth = graph.pre_encoded[nodes] if self.pre_encoding else x
         convolutions = shared if self.own is None else self.own
         assert convolutions is not None
-        h = smooth
+        h = graph.pre_encoded[nodes] if self.pre_encoding else graph.features[nodes]
+        last = len(convolutions) - 1
         for layer, (convolution, finish) in enumerate(zip(convolutions, self.finishes, strict=True)):
             assert isinstance(convolution, Convolution)
-            h = finish(convolution.on_itself(h), h if layer else None, count)
-        if self.residual_linears is not None and self.residual_finishes is not None:
-            d = x - smooth if self.pre_encoding else x
-            for layer, (weights, finish) in enumerate(zip(self.residual_linears, self.residual_finishes, strict=True)):
-                d = finish(weights(d), d if layer else None, count)
-            h = h + d
-        return unit_rows(h)
+            h = finish(convolution.product_on_itself(h), h if layer else None, count)
+        if self.residual_linears is None or self.residual_finishes is None:
+            return h
+        d = graph.residual_of(nodes) if self.pre_encoding else graph.features[nodes]
+        for layer, (weights, finish) in enumerate(zip(self.residual_linears, self.residual_finishes, strict=True)):
+            plus = h if layer == last else None
+            d = finish(product_with(weights, d), d if layer else None, count, plus)
+        return d
 
     @torch.no_grad()
     def encode_all(self, graph: MessageGraph, shared: nn.ModuleList | None) -> Tensor:

@@ -34,7 +34,12 @@ class EvidenceEncoder(nn.Module):
         self.mean.copy_(sample.mean(dim=0))
         self.scale.copy_(torch.where(varies, 1 / spread.clamp(min=1e-4), 0.0))
 
-    def forward(self, evidence: Tensor) -> Tensor:
+    def hidden(self, evidence: Tensor) -> Tensor:
+        """Returns what goes into the second layer, [P, HIDDEN]."""
         x = ((evidence - self.mean) * self.scale).clamp_(-FARTHEST, FARTHEST)
-        out: Tensor = self.second(self.first(x).relu_())
+        out: Tensor = self.first(x).relu_()
+        return out
+
+    def forward(self, evidence: Tensor) -> Tensor:
+        out: Tensor = self.second(self.hidden(evidence))
         return out

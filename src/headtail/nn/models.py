@@ -10,6 +10,7 @@ from headtail.graph.message import MessageGraph
 from headtail.nn.encoders import HeadEncoder, LayerStyle, TailEncoder
 from headtail.nn.norm import Statistics
 from headtail.nn.scorer import HadamardScorer
+from headtail.nn.sparse import with_first
 from headtail.registry import Registry
 from headtail.sampling.sampler import Batch, GnnScope
 
@@ -99,7 +100,8 @@ class AmlModel(LinkModel):
         assert batch.neighbourhood is not None
         u = self.head(graph.features, batch.neighbourhood)
         v = self.tail(graph, batch.nodes, self.head.convolutions, batch.counts and batch.counts.nodes)
-        return self._with_homophily(u, v[: batch.num_rows]), v
+        v, rows = with_first(v, batch.num_rows)
+        return self._with_homophily(u, rows), v
 
     def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
         u, v = self.head.encode_all(graph), self.tail.encode_all(graph, self.head.convolutions)
@@ -122,8 +124,8 @@ class SymmetricModel(LinkModel):
 
     def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
         assert batch.neighbourhood is not None
-        u = self.head(graph.features, batch.neighbourhood)
-        return u[: batch.num_rows], u
+        u, rows = with_first(self.head(graph.features, batch.neighbourhood), batch.num_rows)
+        return rows, u
 
     def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
         u = self.head.encode_all(graph)
@@ -142,8 +144,8 @@ class SmlpModel(LinkModel):
         self.tail = self._tail(knowledge_transfer=False)
 
     def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
-        v = self.tail(graph, batch.nodes, None, batch.counts and batch.counts.nodes)
-        return v[: batch.num_rows], v
+        v, rows = with_first(self.tail(graph, batch.nodes, None, batch.counts and batch.counts.nodes), batch.num_rows)
+        return rows, v
 
     def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
         v = self.tail.encode_all(graph, None)

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from headtail.kernels.finish import EPSILON, finish, moments
 from headtail.kernels.launch import fused
+from headtail.kernels.layer import finish_product
+from headtail.kernels.product import Product
 from headtail.kernels.unit import unit_rows
 
 Statistics = Literal["running", "graph"]
@@ -39,11 +41,27 @@ class GraphNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.finish(x, None, relu=False, unit=False)
 
-    def finish(self, x: Tensor, previous: Tensor | None, relu: bool, unit: bool, count: Tensor | None = None) -> Tensor:
-        """Returns unit rows(relu(norm of x) + previous), with those steps that are wanted.
+    def finish(
+        self,
+        x: Tensor | Product,
+        previous: Tensor | None,
+        relu: bool,
+        unit: bool,
+        count: Tensor | None = None,
+        plus: Tensor | None = None,
+    ) -> Tensor:
+        """Returns unit rows(relu(norm of x) + previous + plus), with those steps that are wanted.
 
         In training, `count` may say how many rows there are; the others are padding.
         """
+        parameters = self.alpha, self.gamma, self.beta
+        if self.training and isinstance(x, Product):
+            y, mean, spread = finish_product(x, previous, plus, *parameters, relu, unit, count)
+            self._remember(mean, spread)
+            return y
+        x = x.value() if isinstance(x, Product) else x
+        if plus is not None:
+            previous = plus if previous is None else previous + plus
         if not self.training:
             mean, spread = self.running_mean, self.running_spread
             if self.statistics == "graph":
@@ -53,28 +71,35 @@ class GraphNorm(nn.Module):
             y = y.relu() if relu else y
             y = y if previous is None else y + previous
             return unit_rows(y) if unit else y
-        y, mean, spread = finish(x, previous, self.alpha, self.gamma, self.beta, relu, unit, count)
-        with torch.no_grad():
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_spread.lerp_(spread, self.momentum)
+        y, mean, spread = finish(x, previous, *parameters, relu, unit, count)
+        self._remember(mean, spread)
         return y
 
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, spread: Tensor) -> None:
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_spread.lerp_(spread, self.momentum)
 
-def batch_norm_relu(norm: nn.BatchNorm1d, x: Tensor, count: Tensor | None = None) -> Tensor:
+
+def batch_norm_relu(norm: nn.BatchNorm1d, x: Tensor | Product, count: Tensor | None = None) -> Tensor:
     """Returns relu(norm(x)); in training, `count` may say how many rows there are, the others being padding.
 
     BatchNorm is GraphNorm with α = 1, so the same kernel serves both.
     """
-    if not norm.training or not (fused(x) or count is not None):
-        return F.relu(norm(x), inplace=True)
+    some = x.inputs[0] if isinstance(x, Product) else x
+    if not norm.training or not (fused(some) or count is not None):
+        return F.relu(norm(x.value() if isinstance(x, Product) else x), inplace=True)
     assert norm.running_mean is not None
     assert norm.running_var is not None
     assert norm.num_batches_tracked is not None
     assert norm.momentum is not None
     ones = torch.ones_like(norm.weight)
-    y, mean, variance = finish(x, None, ones, norm.weight, norm.bias, relu=True, unit=False, count=count)
+    if isinstance(x, Product):
+        y, mean, variance = finish_product(x, None, None, ones, norm.weight, norm.bias, True, False, count)
+    else:
+        y, mean, variance = finish(x, None, ones, norm.weight, norm.bias, relu=True, unit=False, count=count)
     with torch.no_grad():
-        rows = x.new_full((), x.shape[0], dtype=torch.float32) if count is None else count.float()
+        rows = mean.new_full((), some.shape[0]) if count is None else count.float()
         norm.running_mean.lerp_(mean, norm.momentum)
         norm.running_var.lerp_(variance * (rows / (rows - 1).clamp(min=1)), norm.momentum)
         norm.num_batches_tracked += 1

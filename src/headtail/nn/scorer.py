@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.errors import ConfigError
-from headtail.nn.convolutions import linear
+from headtail.nn.convolutions import linear, product_with
 from headtail.nn.evidence import EvidenceEncoder
 from headtail.nn.norm import batch_norm_relu
 from headtail.nn.sparse import pair_product
@@ -54,11 +54,12 @@ class HadamardScorer(nn.Module):
         """
         z = pair_product(u, v, pairs)
         for layer, (weights, norm) in enumerate(zip(self.hidden, self.norms, strict=True)):
-            z = weights(z)
+            product = product_with(weights, z)
             if self.evidence is not None and layer == 0:
-                z = z + self.evidence(evidence)
+                assert evidence is not None
+                product = product + product_with(self.evidence.second, self.evidence.hidden(evidence))
             assert isinstance(norm, nn.BatchNorm1d)
-            z = batch_norm_relu(norm, z, count)
+            z = batch_norm_relu(norm, product, count)
             if self.dropout:
                 z = F.dropout(z, self.dropout, self.training)
         with torch.autocast(z.device.type, enabled=False):  # one column costs nothing, and logits are compared

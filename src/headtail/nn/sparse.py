@@ -32,6 +32,34 @@ def aggregate(adjacency: CSR, x: Tensor) -> Tensor:
     return out
 
 
+class _WithFirst(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.shape = x.shape
+        return x.view_as(x), x[:count]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, grad_first: Tensor | None) -> tuple[Tensor | None, None]:
+        if grad_first is None:
+            return grad, None
+        grad = grad_first.new_zeros(ctx.shape) if grad is None else grad.contiguous()
+        grad[: grad_first.shape[0]] += grad_first
+        return grad, None
+
+
+def with_first(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Returns x and its first rows, both to be used.
+
+    The gradient of the rows is added to that of x in place: torch's own slicing would pad it with zeros to the size
+    of x first. So the gradient of x must come from one use of it, of one of the functions here.
+    """
+    if not x.requires_grad:
+        return x, x[:count]
+    both: tuple[Tensor, Tensor] = _WithFirst.apply(x, count)  # type: ignore[no-untyped-call]
+    return both
+
+
 class _PairProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, v: Tensor, pairs: PairPlaces) -> Tensor:

@@ -1,0 +1,104 @@
+"""A whole layer as one differentiable step: products with weights, GraphNorm, ReLU, residual, unit rows."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headtail.kernels.finish import finish
+from headtail.kernels.launch import fused
+from headtail.kernels.product import Product, fusable, times
+
+
+def finish_product(
+    product: Product,
+    previous: Tensor | None,
+    plus: Tensor | None,
+    alpha: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    relu: bool,
+    unit: bool,
+    count: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns unit rows(relu(norm of the product) + previous + plus), its mean and spread, as `finish` does."""
+    inputs = product.inputs
+    if not fused(inputs[0]) or (previous is not None and previous is not inputs[-1]):
+        added = plus if previous is None else previous if plus is None else previous + plus
+        return finish(product.value(), added, alpha, gamma, beta, relu, unit, count)
+    kind = inputs[0].dtype
+    if torch.is_autocast_enabled(inputs[0].device.type):
+        kind = torch.get_autocast_dtype(inputs[0].device.type)
+    x, y = inputs[0].to(kind), None if len(inputs) == 1 else inputs[1].to(kind)
+    if count is None:
+        count = torch.full((), x.shape[0], dtype=torch.int64, device=x.device)
+    other = None if y is None else product.weights[1]
+    found: tuple[Tensor, Tensor, Tensor] = _FusedLayer.apply(  # type: ignore[no-untyped-call]
+        x, product.weights[0], y, other, product.bias, plus, count, alpha, gamma, beta, relu, unit, previous is not None
+    )
+    return found
+
+
+class _FusedLayer(torch.autograd.Function):
+    """Keeps h and the output for the backward pass; the bias gets its gradient without another pass over rows."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        y: Tensor | None,
+        other: Tensor | None,
+        bias: Tensor,
+        plus: Tensor | None,
+        count: Tensor,
+        alpha: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        relu: bool,
+        unit: bool,
+        residual: bool,
+    ) -> tuple[Tensor, ...]:
+        from headtail.kernels import finish_triton, product_triton
+
+        x, y = x.contiguous(), None if y is None else y.contiguous()
+        weight, other = weight.to(x.dtype), None if other is None else other.to(x.dtype)
+        if fusable(x, weight.shape[0]):
+            h, part = product_triton.product(x, weight, y, other, bias, count)
+        else:
+            h = torch.addmm(bias.to(x.dtype), x, weight.T)
+            if y is not None and other is not None:
+                h = h.addmm_(y, other.T)
+            part = finish_triton.column_parts(h, count)
+        found = finish_triton.merge(part, count, alpha, gamma, beta, h.shape[0])
+        previous = None if not residual else x if y is None else y
+        plus = None if plus is None else plus.to(x.dtype).contiguous()
+        out, length = finish_triton.apply(h, previous, plus, count, found, relu, unit)
+        ctx.save_for_backward(x, weight, y, other, h, out, length, count, found, alpha, gamma)
+        ctx.relu, ctx.unit, ctx.residual, ctx.plus = relu, unit, residual, plus is not None
+        mean, spread = found[0], found[1]
+        ctx.mark_non_differentiable(mean, spread)
+        return out, mean, spread
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
+        from headtail.kernels import finish_triton
+
+        x, weight, y, other, h, out, length, count, found, alpha, gamma = ctx.saved_tensors
+        grad_h, grad_added, (of_alpha, of_gamma, of_beta, of_bias) = finish_triton.backward(
+            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual or ctx.plus
+        )
+        through = grad_added if ctx.residual else None
+        of_x = times(grad_h, weight, through if y is None else None, count) if ctx.needs_input_grad[0] else None
+        of_y = times(grad_h, other, through, count) if y is not None and ctx.needs_input_grad[2] else None
+        of_weight = weight_gradient(grad_h, x)
+        of_other = None if y is None else weight_gradient(grad_h, y)
+        of_plus = grad_added if ctx.plus else None
+        return of_x, of_weight, of_y, of_other, of_bias, of_plus, None, of_alpha, of_gamma, of_beta, None, None, None
+
+
+def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
+    """Returns gradᵀ [d, n] · x [n, k] in float32; rows of `grad` that are padding must be zero."""
+    if grad.is_cuda and grad.dtype == torch.bfloat16:
+        return torch.mm(grad.T, x, out_dtype=torch.float32)
+    return (grad.T @ x).float()
