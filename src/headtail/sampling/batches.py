@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from headtail.graph.csr import CSR
@@ -47,9 +48,31 @@ class LinkBatches(ABC):
     def __len__(self) -> int:
         """Batches per epoch."""
 
+    @property
     @abstractmethod
+    def num_items(self) -> int:
+        """What an epoch deals: rows, or links."""
+
+    @abstractmethod
+    def positives(self, items: Tensor) -> Positives:
+        """Returns the links of some items."""
+
+    def order(self, generator: torch.Generator) -> Tensor:
+        """Returns all items in the order in which an epoch deals them."""
+        return torch.randperm(self.num_items, generator=generator, device=generator.device)
+
+    @property
+    def bounds(self) -> Tensor:
+        """int64 [batches + 1] on the CPU: batch b has the items bounds[b] … bounds[b + 1] − 1 of an order."""
+        each, more = divmod(self.num_items, len(self))
+        sizes = torch.full((len(self),), each)
+        sizes[:more] += 1
+        return F.pad(sizes.cumsum(0), (1, 0))
+
     def epoch(self, generator: torch.Generator) -> Iterator[Positives]:
         """Yields every training link exactly once, in a fresh random order."""
+        for items in self.order(generator).tensor_split(len(self)):
+            yield self.positives(items)
 
 
 BATCHES: Registry[type[LinkBatches]] = Registry("batch kind")
@@ -65,20 +88,13 @@ class RowBatches(LinkBatches):
         batches = -(-self.supervision.col.numel() // self.links_per_batch)
         return min(max(1, batches), self.supervision.num_rows)
 
-    def order(self, generator: torch.Generator) -> Tensor:
-        """Returns all rows in the order in which an epoch deals them."""
-        return torch.randperm(self.supervision.num_rows, generator=generator, device=generator.device)
-
     @property
-    def bounds(self) -> Tensor:
-        """int64 [batches + 1] on the CPU: batch b has the rows bounds[b] … bounds[b + 1] − 1 of an order."""
-        sizes = [part.numel() for part in torch.empty(self.supervision.num_rows).tensor_split(len(self))]
-        return torch.tensor([0, *sizes]).cumsum(0)
+    def num_items(self) -> int:
+        return self.supervision.num_rows
 
-    def epoch(self, generator: torch.Generator) -> Iterator[Positives]:
-        for rows in self.order(generator).tensor_split(len(self)):
-            owner, entry = self.supervision.entries_of(rows)
-            yield Positives(rows[owner], self.supervision.col[entry], rows)
+    def positives(self, items: Tensor) -> Positives:
+        owner, entry = self.supervision.entries_of(items)
+        return Positives(items[owner], self.supervision.col[entry], items)
 
 
 @BATCHES.register("edges")
@@ -88,8 +104,9 @@ class EdgeBatches(LinkBatches):
     def __len__(self) -> int:
         return -(-self.supervision.col.numel() // self.links_per_batch)
 
-    def epoch(self, generator: torch.Generator) -> Iterator[Positives]:
-        links = self.supervision.col.numel()
-        order = torch.randperm(links, generator=generator, device=generator.device)
-        for entry in order.tensor_split(len(self)):
-            yield Positives(self.supervision.row[entry], self.supervision.col[entry], None)
+    @property
+    def num_items(self) -> int:
+        return self.supervision.col.numel()
+
+    def positives(self, items: Tensor) -> Positives:
+        return Positives(self.supervision.row[items], self.supervision.col[items], None)

@@ -102,9 +102,10 @@ def near_tail(
 
 
 def random_entry(rows: CSR, nodes: Tensor, generator: torch.Generator) -> Tensor:
-    """Returns a random column of each of the rows `nodes`, which have at least one."""
+    """Returns a random column of each of the rows `nodes`; something of another row for one without."""
     drawn = torch.rand(nodes.numel(), generator=generator, device=nodes.device, dtype=torch.float64)
-    return rows.col[rows.row_ptr[nodes] + (drawn * rows.degrees[nodes]).long()]
+    entry = rows.row_ptr[nodes] + (drawn * rows.degrees[nodes]).long()
+    return rows.col[entry.clamp(max=rows.col.numel() - 1)]
 
 
 def draw_negatives(

@@ -93,7 +93,8 @@ def _padded_pairs(pairs: PairPlaces, rows: int, capacity: Capacity) -> PairPlace
 
 def _padded_neighbourhood(neighbourhood: Neighbourhood, capacity: Capacity) -> Neighbourhood:
     blocks: list[Block] = []
-    sources = [capacity.sources, *(targets for targets, _ in capacity.blocks[:-1])]
+    innermost = neighbourhood.blocks[0].adjacency.num_cols if neighbourhood.reads_features else capacity.sources
+    sources = [innermost, *(targets for targets, _ in capacity.blocks[:-1])]
     for block, (targets, entries), columns in zip(neighbourhood.blocks, capacity.blocks, sources, strict=True):
         real = block.adjacency
         adjacency = _padded_rows(real, targets, entries, columns)
@@ -101,7 +102,7 @@ def _padded_neighbourhood(neighbourhood: Neighbourhood, capacity: Capacity) -> N
             adjacency.__dict__["transposed"] = _padded_rows(real.transposed, columns, entries, targets)
         count = torch.tensor(block.num_targets, device=real.device)
         blocks.append(Block(adjacency, block.num_expanded, count))
-    return Neighbourhood(_longer(neighbourhood.nodes, capacity.sources), blocks)
+    return replace(neighbourhood, nodes=_longer(neighbourhood.nodes, capacity.sources), blocks=blocks)
 
 
 def _padded_rows(rows: CSR, num_rows: int, entries: int, num_cols: int | None = None) -> CSR:
@@ -149,7 +150,7 @@ def cloned(batch: Batch) -> Batch:
             )
             for block in neighbourhood.blocks
         ]
-        neighbourhood = Neighbourhood(neighbourhood.nodes.clone(), blocks)
+        neighbourhood = replace(neighbourhood, nodes=neighbourhood.nodes.clone(), blocks=blocks)
     return replace(
         batch,
         nodes=batch.nodes.clone(),

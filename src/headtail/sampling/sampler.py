@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headtail.graph.message import MessageGraph
+from headtail.kernels.neighbours import Plan
 from headtail.sampling.batches import LinkBatches, Positives
 from headtail.sampling.evidence import BatchEvidence
 from headtail.sampling.negatives import Negatives, NegativeSpace, draw_negatives
@@ -30,6 +31,16 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Work:
+    """Nodes and pairs of a batch; the nodes that see neighbours and all targets, summed over layers."""
+
+    pairs: int
+    nodes: int
+    expanded: int
+    targets: int
+
+
+@dataclass(frozen=True)
 class Batch:
     """Pairs to score, as places in `nodes`.
 
@@ -42,7 +53,7 @@ class Batch:
         evidence: float32 [P + Q, columns], of the positives, then of the negatives.
         counts, places, unpadded: how much of the batch is real, all its pairs, and the batch as it was before, where it
             is padded (`padding`); else None.
-        work: int64 [4], the work of the epoch so far as `Counters` counts it, where only its device knows it.
+        work: how much of the batch is real, where the host knows it without looking at the batch.
     """
 
     nodes: Tensor
@@ -56,7 +67,7 @@ class Batch:
     counts: Counts | None = None
     places: PairPlaces | None = None
     unpadded: "Batch | None" = None
-    work: Tensor | None = None
+    work: "Work | None" = None
 
     @cached_property
     def pairs(self) -> PairPlaces:
@@ -117,14 +128,21 @@ class BatchSampler:
     def __len__(self) -> int:
         return len(self.batches)
 
+    @property
+    def plans(self) -> tuple[Plan | None, ...] | None:
+        """How neighbours are drawn where batches can be drawn in arrays of fixed size; None where they cannot."""
+        if self.evidence is not None:
+            return None
+        return () if self.gnn_scope == "none" else self.neighbours.plans(self.graph, self.layers)
+
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yields the batches of one epoch; rows without a training link yield none by themselves."""
         numbering = Numbering(self.graph.num_nodes, self.graph.device)
         for positives in self.batches.epoch(generator):
             if positives.row.numel():
-                yield self._batch(positives, numbering, generator)
+                yield self.batch(positives, numbering, generator)
 
-    def _batch(self, positives: Positives, numbering: Numbering, generator: torch.Generator) -> Batch:
+    def batch(self, positives: Positives, numbering: Numbering, generator: torch.Generator) -> Batch:
         negatives = draw_negatives(
             self.negatives, self.negative_space, positives, self.negatives_per_positive, generator
         )

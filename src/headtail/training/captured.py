@@ -10,6 +10,7 @@ from headtail.graph.message import MessageGraph
 from headtail.sampling.padding import Capacity, cloned, padded, tensors_of
 from headtail.sampling.sampler import Batch
 from headtail.training.learner import EpochBatches
+from headtail.training.recorded import Record, recorded
 from headtail.training.steps import Loss, Step
 
 # Batches that are drawn to see how large they are; sizes are rounded up to multiples of UNIT after adding SLACK.
@@ -46,24 +47,6 @@ class PaddedBatches:
             yield padded(batch, self.capacity) if self.capacity.holds(Capacity.of(batch)) else batch
 
 
-# Does some work once, and returns what does it again; what the work returns is overwritten each time.
-Record = Callable[[Callable[[], Loss]], Callable[[], Loss]]
-
-
-def recorded(work: Callable[[], Loss]) -> Callable[[], Loss]:
-    """Records the kernels of some work as a CUDA graph, without running them, and returns what plays them."""
-    recording = torch.cuda.CUDAGraph()
-    # Batches are drawn in another thread meanwhile, which must not disturb the recording.
-    with torch.cuda.graph(recording, capture_error_mode="thread_local"):
-        result = work()
-
-    def play() -> Loss:
-        recording.replay()
-        return result
-
-    return play
-
-
 class CapturedStep(Step[Batch]):
     """Learns padded batches by playing a recorded step again, and others as they come.
 
@@ -71,7 +54,7 @@ class CapturedStep(Step[Batch]):
     """
 
     def __init__(
-        self, loss: Callable[[Batch], Loss], optimizer: torch.optim.Optimizer, record: Record = recorded
+        self, loss: Callable[[Batch], Loss], optimizer: torch.optim.Optimizer, record: Record[Loss] = recorded
     ) -> None:
         super().__init__(loss, optimizer)
         self._record = record
@@ -83,16 +66,30 @@ class CapturedStep(Step[Batch]):
         if batch.counts is None:
             return super().__call__(batch)
         if self._batch is None:
-            self._batch = replace(cloned(batch), graph=_copied(batch.graph))
+            # What is drawn by recorded kernels is always in the same place.
+            stays = batch.work is not None
+            self._batch = batch if stays else replace(cloned(batch), graph=_copied(batch.graph))
             self._graph = batch.graph
-            return super().__call__(batch)
-        self._load(batch)
+            return self._first(batch)
+        if batch.places is not self._batch.places:
+            self._load(batch)
         if self._play is None:
             place, learn = self._batch, super().__call__
-            self._play = self._record(lambda: learn(place))
+            self._play = self._record(lambda: learn(place), None)
         loss = self._play()
         # The next step overwrites what this one returned.
-        return Loss(loss.value.detach().clone(), batch.positive.shape[1], loss.scores)
+        return Loss(loss.value.clone(), batch.positive.shape[1], loss.scores)
+
+    def _first(self, batch: Batch) -> Loss:
+        """Learns on a stream of its own: what autograd remembers of streams would disturb the recording."""
+        if not batch.nodes.is_cuda:
+            return super().__call__(batch)
+        aside, here = torch.cuda.Stream(), torch.cuda.current_stream()  # type: ignore[no-untyped-call]
+        aside.wait_stream(here)
+        with torch.cuda.stream(aside):
+            loss = super().__call__(batch)
+        here.wait_stream(aside)
+        return loss
 
     def _load(self, batch: Batch) -> None:
         """Copies a batch, and its message graph where that is another one, to where the recorded step reads it."""
@@ -107,7 +104,7 @@ class CapturedStep(Step[Batch]):
 
 def _seen(graph: MessageGraph) -> list[Tensor]:
     """What an encoder reads of a message graph besides the sampled neighbourhoods."""
-    return [graph.features, graph.pre_encoded]
+    return [graph.features, graph.pre_encoded, *([graph.residual] if "residual" in graph.__dict__ else [])]
 
 
 def _copied(graph: MessageGraph | None) -> MessageGraph | None:
@@ -115,4 +112,6 @@ def _copied(graph: MessageGraph | None) -> MessageGraph | None:
         return None
     copy = replace(graph, features=graph.features.clone())
     copy.__dict__["pre_encoded"] = graph.pre_encoded.clone()
+    if "residual" in graph.__dict__:
+        copy.__dict__["residual"] = graph.residual.clone()
     return copy

@@ -1,8 +1,6 @@
 """Counters of work (docs/method.md, 9): exact, so that O(N·C + |E|·M) is a measured figure."""
 
-from dataclasses import dataclass, field, fields
-
-from torch import Tensor
+from dataclasses import asdict, dataclass, fields
 
 from headtail.sampling.sampler import Batch
 
@@ -22,13 +20,14 @@ class Counters:
     blocked_node_encodings: int = 0
     mlp_node_encodings: int = 0
     pairs_scored: int = 0
-    _of_epoch: Tensor | None = field(default=None, repr=False)
-    _mlp: bool = field(default=True, repr=False)
 
     def add(self, batch: Batch, mlp_encodes_nodes: bool) -> None:
-        """Counts one batch; where only its device knows its work, that of the epoch so far is all there is."""
+        """Counts one batch."""
         if batch.work is not None:
-            self._of_epoch, self._mlp = batch.work, mlp_encodes_nodes
+            self.gnn_node_encodings += batch.work.expanded
+            self.blocked_node_encodings += batch.work.targets - batch.work.expanded
+            self.mlp_node_encodings += batch.work.nodes if mlp_encodes_nodes else 0
+            self.pairs_scored += batch.work.pairs
             return
         if batch.neighbourhood is not None:
             for block in batch.neighbourhood.blocks:
@@ -39,12 +38,8 @@ class Counters:
         self.pairs_scored += batch.positive.shape[1] + batch.negative.shape[1]
 
     def as_dict(self) -> dict[str, int]:
-        """Returns the counts by name; waits for a device that knows some."""
-        found = {name: int(getattr(self, name)) for name in COUNTERS}
-        if self._of_epoch is not None:
-            for name, more in zip(COUNTERS, self._of_epoch.tolist(), strict=True):
-                found[name] += more if self._mlp or name != "mlp_node_encodings" else 0
-        return found
+        """Returns the counts by name."""
+        return asdict(self)
 
 
-COUNTERS = tuple(one.name for one in fields(Counters) if not one.name.startswith("_"))
+COUNTERS = tuple(one.name for one in fields(Counters))

@@ -251,7 +251,7 @@ class Learner(TaskMethod, Generic[B]):
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(epoch_seed(t.seed, epoch))  # for dropout
             drawn = batches.epoch(generator)
-            if self.device.type == "cuda":
+            if self.device.type == "cuda" and not getattr(batches, "draws_ahead", False):
                 drawn = drawn_ahead(drawn, device=self.device if engine(self.device) else None)
             for number, batch in enumerate(drawn, 1):
                 log.add(number, step(batch))

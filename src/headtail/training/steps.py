@@ -36,7 +36,7 @@ class Step(Generic[B]):
         self.optimizer.zero_grad(set_to_none=True)
         loss.value.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-        return loss
+        return Loss(loss.value.detach(), loss.links, loss.scores.detach())
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class LossLog:
         self.waiting: deque[tuple[int, Loss, torch.cuda.Event | None]] = deque()
 
     def add(self, batch: int, loss: Loss) -> None:
-        self.values[batch - 1].copy_(loss.value.detach(), non_blocking=True)
+        self.values[batch - 1].copy_(loss.value, non_blocking=True)
         event = None
         if self.later:
             event = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -90,7 +90,7 @@ class LossLog:
 
 def describe_failure(batch: int, value: float, loss: Loss) -> str:
     """Says what is known about the batch whose loss is not a number."""
-    broken = int((~torch.isfinite(loss.scores.detach())).sum())
+    broken = int((~torch.isfinite(loss.scores)).sum())
     return (
         f"the loss became {value} in batch {batch}: {loss.links:,} positives, "
         f"{loss.scores.numel():,} scores of which {broken:,} are not finite"

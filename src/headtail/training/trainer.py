@@ -1,5 +1,6 @@
 """AML, symmetric and SMLP models as a method: batches by the samplers, pairs scored by the model."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,6 +30,8 @@ from headtail.training.folds import FoldedBatches
 from headtail.training.learner import EpochBatches, Learner, resolve_auto, resolve_device
 from headtail.training.objectives import shares_of
 from headtail.training.precision import mixed, resolve_precision
+from headtail.training.recorded import RecordedBatches
+from headtail.training.schedule import epoch_seed
 from headtail.training.steps import Loss, Step
 
 # Training links whose evidence, with that of as many negatives, says what its columns usually are.
@@ -137,7 +140,18 @@ class GnnMethod(Learner[Batch]):
         """Composes the source of batches, and shows the scorer what evidence usually looks like."""
         self._standardise()
         batches = self._plain_batches()
-        return PaddedBatches.around(batches, self.config.training.seed, self.device) if self.captures else batches
+        if not self.captures:
+            return batches
+        seed = self.config.training.seed
+        if isinstance(batches, BatchSampler) and batches.plans is not None:
+            return RecordedBatches(batches, lambda: self._orders(batches), seed)
+        return PaddedBatches.around(batches, seed, self.device)
+
+    def _orders(self, sampler: BatchSampler) -> Iterator[Tensor]:
+        """Yields the order of every epoch's rows or links, as the epochs will draw them."""
+        for epoch in range(1, self.epochs + 1):
+            seed = epoch_seed(self.config.training.seed, epoch)
+            yield sampler.batches.order(torch.Generator(device=self.device).manual_seed(seed))
 
     def _plain_batches(self) -> EpochBatches[Batch]:
         folds, view = self.config.training.folds, self.supervision.view
@@ -159,7 +173,7 @@ class GnnMethod(Learner[Batch]):
         s = self.config.sampling
         output, inner = (None if count == "all" else count for count in (s.fanout_output, s.fanout_inner))
         return BatchSampler(
-            graph=graph,
+            graph=graph.rounded(torch.bfloat16) if self.precision == "bf16" else graph,
             batches=batches,
             negatives=s.negatives,
             negatives_per_positive=s.negatives_per_positive,
@@ -168,6 +182,7 @@ class GnnMethod(Learner[Batch]):
             gnn_scope=self.model.gnn_scope,
             layers=self.config.model.layers,
             evidence=self._evidence,
+            reads_features=self.captures,
         )
 
     @cached_property
