@@ -6,9 +6,8 @@ from fused_case import DEVICE, assert_close, needs_kernels
 from torch import Tensor
 
 from headtail.kernels import layer as module
-from headtail.kernels import product as products
 from headtail.kernels.layer import finish_product
-from headtail.kernels.product import Product, times
+from headtail.kernels.product import Product
 
 # Rows; columns of the inputs, one or two; columns of the output.
 SHAPES = [(1, (3,), 4), (40, (8, 5), 16), (150, (64,), 64), (300, (24, 40), 33), (140, (128, 256), 256)]
@@ -84,7 +83,7 @@ SWITCHES = [
 @pytest.mark.parametrize("padding", [0, 9])
 @pytest.mark.parametrize(("relu", "unit", "residual", "plus"), SWITCHES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize(("kind", "tolerance"), [(torch.float32, 3e-5), (torch.bfloat16, 0.1)])
+@pytest.mark.parametrize(("kind", "tolerance"), [(torch.float32, 3e-5), (torch.bfloat16, 0.2)])
 def test_equals_product_and_finish(
     shape: tuple[int, tuple[int, ...], int],
     relu: bool,
@@ -107,25 +106,3 @@ def test_equals_product_and_finish(
     # In bf16, a number near 0 may fall on the other side of a ReLU, which costs its whole gradient.
     for have, want in zip(found, wanted, strict=True):
         assert_close(have, want, tolerance)
-
-
-@needs_kernels
-@pytest.mark.parametrize("columns", [16, 256, 300])
-@pytest.mark.parametrize("plus", [True, False])
-def test_times(columns: int, plus: bool) -> None:
-    generator = torch.Generator().manual_seed(columns)
-    x, weight, added = (
-        torch.randn(*shape, generator=generator) for shape in [(200, 70), (70, columns), (200, columns)]
-    )
-    x, weight, added = (each.bfloat16() for each in (x, weight, added))
-    wanted = x.double() @ weight.double() + (added.double() if plus else 0)
-    count = torch.tensor(190, device=DEVICE)
-    found = times(x.to(DEVICE), weight.to(DEVICE), added.to(DEVICE) if plus else None, count)
-    assert_close(found[:190], wanted[:190], 1e-2)
-
-
-@needs_kernels
-def test_wide_layers_are_multiplied_by_torch() -> None:
-    assert not products.fusable(torch.zeros(1, 1, dtype=torch.bfloat16, device=DEVICE), 257)
-    assert products.fusable(torch.zeros(1, 1, dtype=torch.bfloat16, device=DEVICE), 256)
-    assert not products.fusable(torch.zeros(1, 1, device=DEVICE), 256)

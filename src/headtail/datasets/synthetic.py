@@ -89,7 +89,8 @@ def _ranks(uniform: NDArray[np.float64], num_nodes: int, steepness: float) -> In
     power = 1 - steepness
     spread = (num_nodes + 1.0) ** power - 1
     ranks = ((1 + uniform * spread) ** (1 / power)).astype(np.int64) - 1
-    return np.minimum(ranks, num_nodes - 1)
+    bounded: Ints = np.minimum(ranks, num_nodes - 1)
+    return bounded
 
 
 def _distinct(

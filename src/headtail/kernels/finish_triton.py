@@ -16,44 +16,39 @@ LEAST_LENGTH = tl.constexpr(1e-12)
 
 @triton.jit
 def _moments(h_ptr, count_ptr, part_ptr, n, d, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """Each program merges the count, mean and squared deviations of every PROGRAMS-th tile of rows (Chan's formula)."""
+    """Each program writes the count, mean and squared deviations of every PROGRAMS-th tile of rows.
+
+    Sums are kept for each place of a tile and added up over its rows at the end: doing that for every tile takes
+    several times as long as reading it. They are sums of differences to some row, so that a large mean costs no digits.
+    """
     program, programs = tl.program_id(0), tl.num_programs(0)
     count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
     col = tl.arange(0, COLS)
     in_row = col < d
-    mean, squares = tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32)
-    seen = 0.0
-    for first in range(program * ROWS, count, programs * ROWS):
+    start = program * ROWS
+    some = tl.load(h_ptr + start.to(tl.int64) * d + col, in_row & (start < count), 0.0).to(tl.float32)
+    total, squares = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
+    seen = 0
+    for first in range(start, count, programs * ROWS):
         row = first + tl.arange(0, ROWS)
         inside = (row < count)[:, None] & in_row[None, :]
         h = tl.load(h_ptr + row.to(tl.int64)[:, None] * d + col[None, :], inside, 0.0).to(tl.float32)
-        here = tl.minimum(count - first, ROWS).to(tl.float32)
-        own_mean = tl.sum(h, 0) / here
-        off = tl.where(inside, h - own_mean[None, :], 0.0)
-        delta = own_mean - mean
-        total = seen + here
-        squares += tl.sum(off * off, 0) + delta * delta * (seen * here / total)
-        mean += delta * (here / total)
-        seen = total
+        off = tl.where(inside, h - some[None, :], 0.0)
+        total += off
+        squares += off * off
+        seen += tl.minimum(count - first, ROWS)
+    rows = tl.maximum(seen, 1).to(tl.float32)
+    off_mean = tl.sum(total, 0) / rows
     tl.store(part_ptr + (program * 3) * d + col, tl.zeros([COLS], tl.float32) + seen, in_row)
-    tl.store(part_ptr + (program * 3 + 1) * d + col, mean, in_row)
-    tl.store(part_ptr + (program * 3 + 2) * d + col, squares, in_row)
+    tl.store(part_ptr + (program * 3 + 1) * d + col, some + off_mean, in_row)
+    tl.store(part_ptr + (program * 3 + 2) * d + col, tl.sum(squares, 0) - rows * off_mean * off_mean, in_row)
 
 
 @triton.jit
 def _merge_moments(
-    part_ptr,
-    count_ptr,
-    alpha_ptr,
-    gamma_ptr,
-    beta_ptr,
-    out_ptr,
-    programs,
-    n,
-    d,
-    PROGRAMS: tl.constexpr,
-    COLS: tl.constexpr,
-):
+    part_ptr, count_ptr, alpha_ptr, gamma_ptr, beta_ptr, out_ptr, programs, n, d,
+    PROGRAMS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
     """Writes mean, spread, slope and shift of COLS columns."""
     col = tl.program_id(0) * COLS + tl.arange(0, COLS)
     part = tl.arange(0, PROGRAMS)
@@ -137,7 +132,7 @@ def _gradient_sums(
     slope = tl.load(moments_ptr + 2 * d + col, in_row, 0.0)
     shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
     centre = tl.load(moments_ptr + col, in_row, 0.0) * tl.load(alpha_ptr + col, in_row, 0.0)
-    total, along = tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32)
+    total, along = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
     for first in range(program * ROWS, count, programs * ROWS):
         row = first + tl.arange(0, ROWS)
         inside = (row < count)[:, None] & in_row[None, :]
@@ -145,10 +140,10 @@ def _gradient_sums(
         _, inner, h = _before_norm(
             grad_ptr, out_ptr, length_ptr, h_ptr, place, row, inside, n, slope, shift, RELU, UNIT
         )
-        total += tl.sum(inner, 0)
-        along += tl.sum(inner * (h - centre[None, :]), 0)
-    tl.store(part_ptr + (program * 2) * d + col, total, in_row)
-    tl.store(part_ptr + (program * 2 + 1) * d + col, along, in_row)
+        total += inner
+        along += inner * (h - centre[None, :])
+    tl.store(part_ptr + (program * 2) * d + col, tl.sum(total, 0), in_row)
+    tl.store(part_ptr + (program * 2 + 1) * d + col, tl.sum(along, 0), in_row)
 
 
 @triton.jit

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from headtail.kernels.finish import finish
 from headtail.kernels.launch import fused
-from headtail.kernels.product import Product, fusable, times
+from headtail.kernels.product import Product
 
 
 def finish_product(
@@ -59,18 +59,15 @@ class _FusedLayer(torch.autograd.Function):
         unit: bool,
         residual: bool,
     ) -> tuple[Tensor, ...]:
-        from headtail.kernels import finish_triton, product_triton
+        from headtail.kernels import finish_triton
 
         x, y = x.contiguous(), None if y is None else y.contiguous()
         weight, other = weight.to(x.dtype), None if other is None else other.to(x.dtype)
-        if fusable(x, weight.shape[0]):
-            h, part = product_triton.product(x, weight, y, other, bias, count)
-        else:
-            h = torch.addmm(bias.to(x.dtype), x, weight.T)
-            if y is not None and other is not None:
-                h = h.addmm_(y, other.T)
-            part = finish_triton.column_parts(h, count)
-        found = finish_triton.merge(part, count, alpha, gamma, beta, h.shape[0])
+        # Torch's products: a fused one that found the moments on the way took twice as long (docs/performance.md).
+        h = torch.addmm(bias.to(x.dtype), x, weight.T)
+        if y is not None and other is not None:
+            h = h.addmm_(y, other.T)
+        found = finish_triton.merge(finish_triton.column_parts(h, count), count, alpha, gamma, beta, h.shape[0])
         previous = None if not residual else x if y is None else y
         plus = None if plus is None else plus.to(x.dtype).contiguous()
         out, length = finish_triton.apply(h, previous, plus, count, found, relu, unit)
@@ -89,12 +86,16 @@ class _FusedLayer(torch.autograd.Function):
             grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual or ctx.plus
         )
         through = grad_added if ctx.residual else None
-        of_x = times(grad_h, weight, through if y is None else None, count) if ctx.needs_input_grad[0] else None
-        of_y = times(grad_h, other, through, count) if y is not None and ctx.needs_input_grad[2] else None
+        of_x = _times(grad_h, weight, through if y is None else None) if ctx.needs_input_grad[0] else None
+        of_y = _times(grad_h, other, through) if y is not None and ctx.needs_input_grad[2] else None
         of_weight = weight_gradient(grad_h, x)
         of_other = None if y is None else weight_gradient(grad_h, y)
         of_plus = grad_added if ctx.plus else None
         return of_x, of_weight, of_y, of_other, of_bias, of_plus, None, of_alpha, of_gamma, of_beta, None, None, None
+
+
+def _times(grad: Tensor, weight: Tensor, plus: Tensor | None) -> Tensor:
+    return grad @ weight if plus is None else torch.addmm(plus, grad, weight)
 
 
 def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:

@@ -2,14 +2,8 @@
 
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-from headtail.kernels.launch import fused
-
-# Columns that one program of the fused kernel can hold.
-MOST_COLUMNS = 256
 
 
 @dataclass(frozen=True)
@@ -29,17 +23,3 @@ class Product:
         for x, weight in zip(self.inputs[1:], self.weights[1:], strict=True):
             out = out + F.linear(x, weight)
         return out
-
-
-def times(x: Tensor, weight: Tensor, plus: Tensor | None, count: Tensor) -> Tensor:
-    """Returns x [n, d] · weight [d, k] + plus [n, k] for the first `count` rows; what the others hold is not said."""
-    if fusable(x, weight.shape[1]):
-        from headtail.kernels import product_triton
-
-        return product_triton.times(x, weight, plus, count)
-    return x @ weight if plus is None else torch.addmm(plus, x, weight)
-
-
-def fusable(x: Tensor, columns: int) -> bool:
-    """Whether the fused kernel multiplies x: in bf16, where the tensor cores are, and into few columns."""
-    return x.dtype == torch.bfloat16 and columns <= MOST_COLUMNS and fused(x)
