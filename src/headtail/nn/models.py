@@ -7,6 +7,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
+from headtail.graph.tables import Table
+from headtail.nn.all_nodes import HEADS, add_rows
 from headtail.nn.encoders import HeadEncoder, LayerStyle, TailEncoder
 from headtail.nn.norm import Statistics
 from headtail.nn.scorer import HadamardScorer
@@ -53,7 +55,7 @@ class LinkModel(nn.Module, ABC):
         """Returns the batch's rows [R, r] and columns [C, r] (all its nodes, rows first)."""
 
     @abstractmethod
-    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
         """Returns every node as a row [N, r] and as a column [N, r], with full neighbourhoods."""
 
     def forward(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -99,14 +101,13 @@ class AmlModel(LinkModel):
         assert batch.neighbourhood is not None
         u = self.head(graph.features, batch.neighbourhood)
         v = self.tail(graph, batch.nodes, self.head.convolutions, batch.counts and batch.counts.nodes)
-        return self._with_homophily(u, v[: batch.num_rows]), v
+        return u + v[: batch.num_rows] if self.shape.homophily else u, v  # eq. 7
 
-    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
         u, v = self.head.encode_all(graph), self.tail.encode_all(graph, self.head.convolutions)
-        return self._with_homophily(u, v), v
-
-    def _with_homophily(self, u: Tensor, v: Tensor) -> Tensor:
-        return u + v if self.shape.homophily else u  # eq. 7
+        if self.shape.homophily:
+            add_rows(u, v, HEADS)  # eq. 7
+        return u, v
 
 
 @MODELS.register("symmetric")
@@ -125,7 +126,7 @@ class SymmetricModel(LinkModel):
         u = self.head(graph.features, batch.neighbourhood)
         return u[: batch.num_rows], u
 
-    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
         u = self.head.encode_all(graph)
         return u, u
 
@@ -145,6 +146,6 @@ class SmlpModel(LinkModel):
         v = self.tail(graph, batch.nodes, None, batch.counts and batch.counts.nodes)
         return v[: batch.num_rows], v
 
-    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
         v = self.tail.encode_all(graph, None)
         return v, v

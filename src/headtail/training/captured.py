@@ -107,12 +107,15 @@ class CapturedStep(Step[Batch]):
 
 def _seen(graph: MessageGraph) -> list[Tensor]:
     """What an encoder reads of a message graph besides the sampled neighbourhoods."""
-    return [graph.features, graph.pre_encoded]
+    tables = [table for table in (graph.features, graph.pre_encoded) if isinstance(table, Tensor)]
+    assert len(tables) == 2, "a step that reads host memory is not recorded"
+    return tables
 
 
 def _copied(graph: MessageGraph | None) -> MessageGraph | None:
     if graph is None:
         return None
-    copy = replace(graph, features=graph.features.clone())
-    copy.__dict__["pre_encoded"] = graph.pre_encoded.clone()
+    features, pre_encoded = _seen(graph)
+    copy = replace(graph, features=features.clone())
+    copy.__dict__["pre_encoded"] = pre_encoded.clone()
     return copy
