@@ -13,7 +13,7 @@ from torch import Tensor
 from headtail.graph.ages import Freshness
 from headtail.graph.pairs import Pairs
 from headtail.graph.paths import ShortPaths
-from headtail.graph.tables import Table, by_columns, fill, mean_row, new_table, rows_of
+from headtail.graph.tables import Table, beside, by_columns, fill, mean_row, rows_of
 from headtail.graph.view import GraphView
 from headtail.kernels.blocks import block_size
 from headtail.registry import Registry
@@ -117,7 +117,7 @@ class Similarity(Evidence):
     def __init__(self, view: GraphView, features: Table) -> None:
         super().__init__(view, features)
         mean, size = mean_row(features), block_size(features.device, 16 * features.shape[1], ROWS_ON_CPU)
-        self.unit = new_table(features.shape[0], features.shape[1], features, COMPARING)
+        self.unit = beside(features, COMPARING)
         fill(self.unit, lambda rows: F.normalize(rows_of(features, rows) - mean, dim=1), size, COMPARING)
         self.tails_of = by_columns(self.unit, view.out_rows.matmul, COMPARING)
         self.heads_of = by_columns(self.unit, view.in_rows.matmul, COMPARING)

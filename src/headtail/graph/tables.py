@@ -84,6 +84,14 @@ def new_table(rows: int, columns: int, like: Table, what: str) -> Table:
     return HostTable.empty(rows, columns, like.dtype, like.device)
 
 
+def beside(table: Table, what: str) -> Table:
+    """Returns an uninitialised table of the same shape, in host memory at least where the other one is."""
+    rows, columns = table.shape
+    if isinstance(table, HostTable):
+        return HostTable.empty(rows, columns, table.dtype, table.device)
+    return new_table(rows, columns, table, what)
+
+
 def rows_of(table: Table, nodes: Tensor | slice) -> Tensor:
     """Returns the rows of nodes (numbers [n], or a slice without a step) on the table's device."""
     if isinstance(table, Tensor):
@@ -124,15 +132,16 @@ def by_columns(table: Table, work: Callable[[Tensor], Tensor], what: str) -> Tab
         with suppress(torch.OutOfMemoryError):
             return work(table)
         tell_spilled(what, table.nbytes)
-    out = HostTable.empty(table.shape[0], table.shape[1], table.dtype, table.device)
+    rows, columns = table.shape
+    out = HostTable.empty(rows, columns, table.dtype, table.device)
 
     def some(first: int, size: int) -> int:
-        last = min(first + size, table.shape[1])
+        last = min(first + size, columns)
         block = table[:, first:last].contiguous() if isinstance(table, Tensor) else table.columns(first, last)
         out.write_columns(first, work(block))
         return last
 
-    in_blocks(some, table.shape[1], _columns_at_once(table), what)
+    in_blocks(some, columns, _columns_at_once(table), what)
     return out
 
 

@@ -9,7 +9,7 @@ from headtail.graph.evidence import choose_evidence
 from headtail.graph.supervision import Supervision
 from headtail.graph.task import LinkTask
 from headtail.kernels.blocks import free_bytes
-from headtail.kernels.room import gib
+from headtail.kernels.room import LOG, gib
 
 # What may stay on a GPU for a whole training, as a share of what is free; batches, their gradients and evaluation need
 # the rest.
@@ -55,8 +55,9 @@ def place_features(setting: str, device: torch.device, needed: Footprint) -> Pla
     free = free_bytes(device)
     if needed.features + needed.links <= RESIDENT_SHARE * free:
         return Placement(False)
-    return Placement(
-        True,
+    note = (
         f"The features ({gib(needed.features)}) do not fit into GPU memory ({gib(free)} free) beside links and "
-        "batches: they stay in host memory and are fetched batch by batch",
+        "batches: they stay in host memory and are fetched batch by batch"
     )
+    LOG.info(note)  # also where a run is loaded, and nobody asks for notes
+    return Placement(True, note)
