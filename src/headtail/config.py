@@ -151,6 +151,9 @@ class TrainingConfig(Section):
     evaluate_every: int = Field(1, ge=1, description="epochs between evaluations on the validation links")
     seed: int = Field(0, ge=0, lt=2**63, description="fixes splits, weights, batches and negatives")
     device: str = Field("auto", description="cpu, cuda or auto")
+    features_on: Literal["auto", "device", "host"] = Field(
+        "auto", description="where features lie: device, or host memory; auto: host where a GPU has no room for them"
+    )
     precision: Literal["auto", "bf16", "tf32", "fp32"] = Field(
         "auto",
         description="of matrix products in training on a GPU; auto: bf16 where HEADTAIL_ENGINE=1 is set, else fp32",

@@ -295,6 +295,6 @@ class LinkPredictor:
 
 
 def portable_settings(config: Config) -> str:
-    """Returns the settings that decide a run's numbers; the device is not one of them, a run may move."""
-    training = config.training.model_copy(update={"device": "auto"})
+    """Returns the settings that decide a run's numbers; where it is computed is none of them, a run may move."""
+    training = config.training.model_copy(update={"device": "auto", "features_on": "auto"})
     return config.model_copy(update={"training": training}).to_yaml()

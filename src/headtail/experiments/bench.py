@@ -16,6 +16,7 @@ from headtail.errors import ConfigError, did_you_mean
 from headtail.experiments.ceilings import peak_memory, start_of_memory
 from headtail.experiments.variants import Settings, Variant, settings_of
 from headtail.graph.graph import Graph, build_graph
+from headtail.graph.tables import rows_of
 from headtail.graph.task import make_task
 from headtail.methods import make_method
 from headtail.sampling.sampler import Batch
@@ -190,10 +191,10 @@ def gather_inputs(method: GnnMethod, batch: Batch) -> None:
     """Reads the features that a batch is computed from, as forward does once more."""
     assert batch.graph is not None
     if method.model.mlp_encodes_nodes:
-        batch.graph.features.index_select(0, batch.nodes)
-        batch.graph.pre_encoded.index_select(0, batch.nodes)
+        rows_of(batch.graph.features, batch.nodes)
+        rows_of(batch.graph.pre_encoded, batch.nodes)
     if batch.neighbourhood is not None:
-        batch.graph.features.index_select(0, batch.neighbourhood.nodes)
+        rows_of(batch.graph.features, batch.neighbourhood.nodes)
 
 
 class Clock:

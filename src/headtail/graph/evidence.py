@@ -12,6 +12,7 @@ from torch import Tensor
 from headtail.errors import ConfigError
 from headtail.graph.evidence_kinds import EVIDENCE, Paths
 from headtail.graph.pairs import Pairs, blocks_of
+from headtail.graph.tables import Table
 from headtail.graph.view import GraphView
 
 # Pairs are looked at in blocks of about this many row entries.
@@ -29,7 +30,7 @@ class PairEvidence:
         features: float32 [N, d], the nodes' own; evidence lives on their device.
     """
 
-    def __init__(self, kinds: Sequence[str], view: GraphView, features: Tensor) -> None:
+    def __init__(self, kinds: Sequence[str], view: GraphView, features: Table) -> None:
         self.view = view.to(features.device)
         self.parts = [EVIDENCE[kind](self.view, features) for kind in kinds]
         self.width = evidence_width(kinds, view.directed)

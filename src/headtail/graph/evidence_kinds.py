@@ -13,8 +13,14 @@ from torch import Tensor
 from headtail.graph.ages import Freshness
 from headtail.graph.pairs import Pairs
 from headtail.graph.paths import ShortPaths
+from headtail.graph.tables import Table, beside, by_columns, fill, mean_row, rows_of
 from headtail.graph.view import GraphView
+from headtail.kernels.blocks import block_size
 from headtail.registry import Registry
+
+# Features are compared in blocks of so many rows; on a GPU, in what fits.
+ROWS_ON_CPU = 2**16
+COMPARING = "comparing features"
 
 
 class Evidence(ABC):
@@ -23,7 +29,7 @@ class Evidence(ABC):
     # Columns in directed and in undirected graphs.
     width: tuple[int, int]
 
-    def __init__(self, view: GraphView, features: Tensor) -> None:
+    def __init__(self, view: GraphView, features: Table) -> None:
         self.view = view
 
     @abstractmethod
@@ -40,7 +46,7 @@ class Degrees(Evidence):
 
     width = (5, 2)
 
-    def __init__(self, view: GraphView, features: Tensor) -> None:
+    def __init__(self, view: GraphView, features: Table) -> None:
         super().__init__(view, features)
         self.out_degree, self.in_degree = view.out_rows.degrees.float(), view.in_rows.degrees.float()
 
@@ -61,7 +67,7 @@ class CommonNeighbours(Evidence):
 
     width = (11, 3)
 
-    def __init__(self, view: GraphView, features: Tensor) -> None:
+    def __init__(self, view: GraphView, features: Table) -> None:
         super().__init__(view, features)
         rows = view.neighbours
         degree = rows.degrees.float()
@@ -91,7 +97,7 @@ class Paths(Evidence):
 
     width = (2, 2)
 
-    def __init__(self, view: GraphView, features: Tensor) -> None:
+    def __init__(self, view: GraphView, features: Table) -> None:
         super().__init__(view, features)
         self.paths = ShortPaths.build(view)
         self.in_degree = view.in_rows.degrees.float()
@@ -108,19 +114,22 @@ class Similarity(Evidence):
 
     width = (3, 3)
 
-    def __init__(self, view: GraphView, features: Tensor) -> None:
+    def __init__(self, view: GraphView, features: Table) -> None:
         super().__init__(view, features)
-        self.unit = F.normalize(features - features.mean(dim=0), dim=1)
-        self.tails_of, self.heads_of = view.out_rows.matmul(self.unit), view.in_rows.matmul(self.unit)
+        mean, size = mean_row(features), block_size(features.device, 16 * features.shape[1], ROWS_ON_CPU)
+        self.unit = beside(features, COMPARING)
+        fill(self.unit, lambda rows: F.normalize(rows_of(features, rows) - mean, dim=1), size, COMPARING)
+        self.tails_of = by_columns(self.unit, view.out_rows.matmul, COMPARING)
+        self.heads_of = by_columns(self.unit, view.in_rows.matmul, COMPARING)
         self.out_degree, self.in_degree = view.out_rows.degrees.float(), view.in_rows.degrees.float()
 
     def columns(self, pairs: Pairs) -> list[Tensor]:
         heads, tails, hides, own = pairs.heads, pairs.tails, pairs.hides.float(), pairs.hides_own.float()
-        head, tail = self.unit[heads], self.unit[tails]
+        head, tail = rows_of(self.unit, heads), rows_of(self.unit, tails)
         # What a hidden link adds to the sums is taken out again: its tail to the head's tails, its head to the tail's.
-        other = tail if pairs.hidden is None else self.unit[pairs.other]
-        to_tails = (self.tails_of[heads] * tail).sum(dim=1) - hides * (other * tail).sum(dim=1)
-        to_heads = (self.heads_of[tails] * head).sum(dim=1) - own * head.square().sum(dim=1)
+        other = tail if pairs.hidden is None else rows_of(self.unit, pairs.other)
+        to_tails = (rows_of(self.tails_of, heads) * tail).sum(dim=1) - hides * (other * tail).sum(dim=1)
+        to_heads = (rows_of(self.heads_of, tails) * head).sum(dim=1) - own * head.square().sum(dim=1)
         return [
             (head * tail).sum(dim=1),
             to_tails / (self.out_degree[heads] - hides).clamp(min=1),
@@ -134,7 +143,7 @@ class Ages(Evidence):
 
     width = (6, 6)
 
-    def __init__(self, view: GraphView, features: Tensor) -> None:
+    def __init__(self, view: GraphView, features: Table) -> None:
         super().__init__(view, features)
         rows = view.neighbours
         self.freshness = Freshness(rows, view)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from headtail.graph.csr import CSR
+from headtail.graph.tables import Table, by_columns, rows_of
 from headtail.graph.view import GraphView, both_ways
 
 NORMALISATIONS = ("row", "column", "symmetric")
@@ -31,49 +32,59 @@ def normalise(pattern: CSR, how: str) -> CSR:
     raise ValueError(f"unknown normalisation {how!r}")
 
 
-def pre_encode(adjacency: CSR, features: Tensor, layers: int) -> Tensor:
-    """Returns Â^L X (eq. 2), computed once per message graph."""
-    for _ in range(layers):
-        features = adjacency.matmul(features)
-    return features
+def pre_encode(adjacency: CSR, features: Table, layers: int) -> Table:
+    """Returns Â^L X (eq. 2), computed once per message graph; in host memory where X is, or the device is too full."""
+
+    def smooth(x: Tensor) -> Tensor:
+        for _ in range(layers):
+            x = adjacency.matmul(x)
+        return x
+
+    return by_columns(features, smooth, "pre-encoding the features")
 
 
 @dataclass(frozen=True)
 class MessageGraph:
     """What encoders read: Â with self-loops, the features X [N, d] and their pre-encoding.
 
-    `adjacency` carries the normalised weights Â; `normalisation` names them.
+    `adjacency` carries the normalised weights Â; `normalisation` names them. It is on the device, the features may be
+    in host memory.
     """
 
     adjacency: CSR
     normalisation: str
-    features: Tensor
+    features: Table
     layers: int
 
     @staticmethod
-    def build(view: GraphView, features: Tensor, normalisation: str, layers: int) -> "MessageGraph":
-        """Builds the message graph of a view; tensors live where `features` does."""
+    def build(view: GraphView, features: Table, normalisation: str, layers: int) -> "MessageGraph":
+        """Builds the message graph of a view, on the device of `features`."""
         pattern = add_self_loops(view.to(features.device))
         return MessageGraph(normalise(pattern, normalisation), normalisation, features, layers)
 
     @cached_property
-    def pre_encoded(self) -> Tensor:
+    def pre_encoded(self) -> Table:
         """Â^L X [N, d]."""
         return pre_encode(self.adjacency, self.features, self.layers)
 
     @cached_property
     def residual(self) -> Tensor:
         """X − Â^L X [N, d] (eq. 4)."""
-        return self.features - self.pre_encoded
+        return self.residual_of(slice(None))
 
     def residual_of(self, nodes: Tensor | slice) -> Tensor:
-        """Returns X − Â^L X of some nodes, without computing it for all."""
+        """Returns X − Â^L X of some nodes, on the device, without computing it for all."""
         if "residual" in self.__dict__:
-            return self.residual[nodes]
-        return self.features[nodes] - self.pre_encoded[nodes]
+            return rows_of(self.residual, nodes)
+        return rows_of(self.features, nodes) - rows_of(self.pre_encoded, nodes)
 
     def rounded(self, kind: torch.dtype) -> "MessageGraph":
-        """Returns the same with features, pre-encoded features and their difference in another precision."""
+        """Returns the same with features, pre-encoded features and their difference in another precision.
+
+        Features in host memory stay as they are: what is read of them is rounded on the way.
+        """
+        if not isinstance(self.features, Tensor) or not isinstance(self.pre_encoded, Tensor):
+            return self
         other = replace(self, features=self.features.to(kind))
         other.__dict__["pre_encoded"] = self.pre_encoded.to(kind)
         other.__dict__["residual"] = self.residual_of(slice(None)).to(kind)

@@ -10,6 +10,15 @@ from torch import Tensor
 from headtail.kernels.launch import fused
 
 
+def take_rows(x: Tensor, index: Tensor) -> Tensor:
+    """Returns x[index] as [n, d], without a gradient to x."""
+    if fused(x) and not x.requires_grad:
+        from headtail.kernels import gather_triton
+
+        return gather_triton.take_rows(x.contiguous(), index, x.device)
+    return x.index_select(0, index)
+
+
 def segment_sum(row_ptr: Tensor, col: Tensor, weight: Tensor | None, x: Tensor) -> Tensor:
     """Returns [rows, d]: Σ_e weight_e · x[col_e] over the entries e of every row i, row_ptr[i] ≤ e < row_ptr[i + 1]."""
     if fused(x):

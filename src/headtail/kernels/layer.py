@@ -86,16 +86,20 @@ class _FusedLayer(torch.autograd.Function):
             grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual or ctx.plus
         )
         through = grad_added if ctx.residual else None
-        of_x = _times(grad_h, weight, through if y is None else None) if ctx.needs_input_grad[0] else None
-        of_y = _times(grad_h, other, through) if y is not None and ctx.needs_input_grad[2] else None
+        spare = not ctx.plus  # else it is a gradient by itself
+        of_x = _times(grad_h, weight, through if y is None else None, spare) if ctx.needs_input_grad[0] else None
+        of_y = _times(grad_h, other, through, spare) if y is not None and ctx.needs_input_grad[2] else None
         of_weight = weight_gradient(grad_h, x)
         of_other = None if y is None else weight_gradient(grad_h, y)
         of_plus = grad_added if ctx.plus else None
         return of_x, of_weight, of_y, of_other, of_bias, of_plus, None, of_alpha, of_gamma, of_beta, None, None, None
 
 
-def _times(grad: Tensor, weight: Tensor, plus: Tensor | None) -> Tensor:
-    return grad @ weight if plus is None else torch.addmm(plus, grad, weight)
+def _times(grad: Tensor, weight: Tensor, plus: Tensor | None, spare: bool) -> Tensor:
+    """Returns grad · weight + plus, in place where nobody else needs `plus`: torch would copy it first."""
+    if plus is None:
+        return grad @ weight
+    return plus.addmm_(grad, weight) if spare else torch.addmm(plus, grad, weight)
 
 
 def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:

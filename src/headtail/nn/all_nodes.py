@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
-from headtail.kernels.blocks import block_size, fitting, in_blocks
+from headtail.graph.tables import HostTable, Table, fill, new_table, rows_of, sources_of, write_rows
+from headtail.kernels.blocks import block_size, in_blocks
 from headtail.nn.convolutions import Convolution, PygConvolution
 from headtail.nn.norm import GraphNorm
 from headtail.nn.statistics import ColumnMoments
@@ -27,8 +28,8 @@ Product = Callable[[Tensor], Tensor]
 
 
 def encode_layer(
-    convolution: Convolution, finish: nn.Module, graph: MessageGraph, pointers: Tensor, x: Tensor, residual: bool
-) -> Tensor:
+    convolution: Convolution, finish: nn.Module, graph: MessageGraph, pointers: Tensor, x: Table, residual: bool
+) -> Table:
     """Returns a layer's output for all nodes, in evaluation mode.
 
     Args:
@@ -36,49 +37,58 @@ def encode_layer(
         graph: who is a neighbour of whom; `pointers` are its row pointers on the CPU.
         x: the layer's input [N, in]; added to what comes out where `residual`.
     """
-    previous = x if residual else None
-    nodes, costs = graph.num_nodes, row_costs(convolution, pointers)
-    size = block_size(graph.device, x.element_size(), BLOCK_ELEMENTS)
-    with fitting(HEADS):
-        h = x.new_empty(nodes, convolution.out_dim)
+    nodes, costs = graph.num_nodes, row_costs(convolution, pointers, fetched=isinstance(x, HostTable))
+    size = block_size(graph.device, x.dtype.itemsize, BLOCK_ELEMENTS)
+    h = new_table(nodes, convolution.out_dim, x, HEADS)
     of_graph = norm_of(finish).statistics == "graph"  # not known before all rows are
 
     def convolve(first: int, size: int) -> int:
         last = last_row(costs, first, size)
-        rows: Tensor = convolution(x, x[first:last], graph.adjacency.block(first, last))
-        h[first:last] = rows if of_graph else finish(rows, None if previous is None else previous[first:last])
+        targets = rows_of(x, slice(first, last))
+        sources, adjacency = sources_of(x, graph.adjacency.block(first, last))
+        rows: Tensor = convolution(sources, targets, adjacency)
+        write_rows(h, first, rows if of_graph else finish(rows, targets if residual else None))
         return last
 
     in_blocks(convolve, nodes, size, HEADS)
     if of_graph:
-        _finish_all(finish, h, previous)
+        _finish_all(finish, h, x if residual else None)
     return h
 
 
-def _finish_all(finish: nn.Module, h: Tensor, previous: Tensor | None) -> None:
+def _finish_all(finish: nn.Module, h: Table, previous: Table | None) -> None:
     """Finishes all rows of h in place with their own statistics."""
     moments, settled, size = ColumnMoments(), deepcopy(finish), rows_at_once(h, h.shape[1])
 
     def look(first: int, size: int) -> int:
-        moments.add(h[first : first + size])
+        moments.add(rows_of(h, slice(first, first + size)))
         return first + size
 
-    def write(first: int, size: int) -> int:
-        rows = slice(first, first + size)
-        h[rows] = settled(h[rows], None if previous is None else previous[rows])
-        return first + size
+    def finished(rows: slice) -> Tensor:
+        out: Tensor = settled(rows_of(h, rows), None if previous is None else rows_of(previous, rows))
+        return out
 
     in_blocks(look, h.shape[0], size, HEADS)
     moments.settle(norm_of(settled))
-    in_blocks(write, h.shape[0], size, HEADS)
+    fill(h, finished, size, HEADS)
 
 
-def row_costs(convolution: Convolution, pointers: Tensor) -> Tensor:
-    """Returns int64 [N + 1]: about how many elements a convolution and its finish hold for the first i rows."""
+def add_rows(u: Table, v: Table, what: str) -> None:
+    """Adds the rows of v to those of u [N, r], in place."""
+    fill(u, lambda rows: rows_of(u, rows) + rows_of(v, rows), rows_at_once(u, u.shape[1]), what)
+
+
+def row_costs(convolution: Convolution, pointers: Tensor, fetched: bool = False) -> Tensor:
+    """Returns int64 [N + 1]: about how many elements a convolution and its finish hold for the first i rows.
+
+    Where neighbours are `fetched` from host memory, they count as well.
+    """
     width = convolution.out_dim
     per_row = ROW_COPIES * max(convolution.in_dim, width)
     # Convolutions of PyTorch Geometric write the message of every entry down, several times; ours sum on the way.
     per_entry = ENTRY_COPIES * width if isinstance(convolution, PygConvolution) else ENTRY_NUMBERS
+    if fetched:
+        per_entry += convolution.in_dim + ENTRY_NUMBERS
     return pointers * per_entry + torch.arange(pointers.numel()) * per_row
 
 
@@ -106,9 +116,9 @@ def settle_branch(
         moments.settle(norm_of(finish))
 
 
-def rows_at_once(x: Tensor, dim: int) -> int:
+def rows_at_once(x: Table, dim: int) -> int:
     """Returns how many rows of x that become `dim` columns are worked on at a time."""
-    elements = block_size(x.device, x.element_size(), BLOCK_ELEMENTS)
+    elements = block_size(x.device, x.dtype.itemsize, BLOCK_ELEMENTS)
     return max(1, elements // (ROW_COPIES * max(x.shape[1], dim)))
 
 

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from headtail.contract import PairScorer
 from headtail.graph.evidence import PairEvidence
+from headtail.graph.tables import Table, rows_of
 from headtail.nn.scorer import HadamardScorer
 
 
@@ -12,15 +13,15 @@ class EmbeddingScorer(PairScorer):
     """Scores f(U_i ⊙ V_j); in undirected graphs the mean of both orientations.
 
     Args:
-        heads, tails: float32 [N, r], every node as a head and as a tail.
+        heads, tails: float32 [N, r], every node as a head and as a tail; in host memory where they are large.
         mlp: the scorer, in evaluation mode.
         evidence: what the scorer reads beside U_i ⊙ V_j, if it does.
     """
 
     def __init__(
         self,
-        heads: Tensor,
-        tails: Tensor,
+        heads: Table,
+        tails: Table,
         mlp: HadamardScorer,
         directed: bool,
         evidence: PairEvidence | None = None,
@@ -33,7 +34,7 @@ class EmbeddingScorer(PairScorer):
     def pair_bytes(self) -> int:
         """What `score` and `score_tails` hold of a pair, about: a layer's input and output, evidence on its way."""
         rows = 2 if self.evidence is None else 4
-        return rows * self.heads.element_size() * self.heads.shape[1] + 64
+        return rows * self.heads.dtype.itemsize * self.heads.shape[1] + 64
 
     @property
     def cell_bytes(self) -> int:
@@ -68,7 +69,8 @@ class EmbeddingScorer(PairScorer):
     @torch.no_grad()
     def score_rows(self, heads: Tensor, first: int, last: int) -> Tensor:
         there, back = (None, None) if self.evidence is None else self.evidence.rows(heads, first, last, self.directed)
-        scores = self.mlp.score_rows(self.heads[heads], self.tails[first:last], there)
+        scores = self.mlp.score_rows(rows_of(self.heads, heads), rows_of(self.tails, slice(first, last)), there)
         if self.directed:
             return scores
-        return (scores + self.mlp.score_rows(self.tails[heads], self.heads[first:last], back)) / 2
+        u, v = rows_of(self.tails, heads), rows_of(self.heads, slice(first, last))
+        return (scores + self.mlp.score_rows(u, v, back)) / 2

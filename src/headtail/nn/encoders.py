@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
-from headtail.kernels.blocks import fitting, in_blocks
+from headtail.graph.tables import Table, fill, new_table, rows_of, sources_of
 from headtail.kernels.product import Product
 from headtail.kernels.unit import unit_rows
 from headtail.nn.all_nodes import SPARED_BLOCKS, TAILS, encode_layer, norm_of, rows_at_once, settle_branch
@@ -67,24 +67,25 @@ class HeadEncoder(nn.Module):
         self.convolutions = nn.ModuleList(make_convolution(encoder, a, b) for a, b in pairwise(dims))
         self.finishes = finishes(layers, style, unit_last=True)
 
-    def forward(self, features: Tensor, neighbourhood: Neighbourhood) -> Tensor:
+    def forward(self, features: Table, neighbourhood: Neighbourhood) -> Tensor:
         """Encodes the targets of a sampled neighbourhood from features [N, d]."""
-        x = features.index_select(0, neighbourhood.nodes)
+        x = rows_of(features, neighbourhood.nodes)
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
             assert isinstance(convolution, Convolution)
             block = neighbourhood.blocks[layer]
             x_source, x_target = with_first(x, block.num_targets)
+            adjacency = block.adjacency
             if neighbourhood.reads_features and layer == 0:
-                x_source = features
-            product = convolution.product(x_source, x_target, block.adjacency)
+                x_source, adjacency = sources_of(features, adjacency)
+            product = convolution.product(x_source, x_target, adjacency)
             x = finish(product, x_target if layer else None, block.count)
         return x
 
     @torch.no_grad()
-    def encode_all(self, graph: MessageGraph) -> Tensor:
+    def encode_all(self, graph: MessageGraph) -> Table:
         """Encodes every node with its full neighbourhood, layer by layer, in blocks of rows (evaluation mode).
 
-        Two layers are held at a time, and what a block needs.
+        Two layers are held at a time, on the device where they fit, and what a block needs.
         """
         x, pointers = graph.features, graph.adjacency.row_ptr.cpu()
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
@@ -134,26 +135,25 @@ class TailEncoder(nn.Module):
         """
         convolutions = shared if self.own is None else self.own
         assert convolutions is not None
-        h = graph.pre_encoded[nodes] if self.pre_encoding else graph.features[nodes]
+        h = rows_of(graph.pre_encoded if self.pre_encoding else graph.features, nodes)
         last = len(convolutions) - 1
         for layer, (convolution, finish) in enumerate(zip(convolutions, self.finishes, strict=True)):
             assert isinstance(convolution, Convolution)
             h = finish(convolution.product_on_itself(h), h if layer else None, count)
         if self.residual_linears is None or self.residual_finishes is None:
             return h
-        d = graph.residual_of(nodes) if self.pre_encoding else graph.features[nodes]
+        d = graph.residual_of(nodes) if self.pre_encoding else rows_of(graph.features, nodes)
         for layer, (weights, finish) in enumerate(zip(self.residual_linears, self.residual_finishes, strict=True)):
             plus = h if layer == last else None
             d = finish(product_with(weights, d), d if layer else None, count, plus)
         return d
 
     @torch.no_grad()
-    def encode_all(self, graph: MessageGraph, shared: nn.ModuleList | None) -> Tensor:
+    def encode_all(self, graph: MessageGraph, shared: nn.ModuleList | None) -> Table:
         """Encodes every node in blocks of rows (evaluation mode); only what they become is held for all."""
         nodes, norm = graph.num_nodes, norm_of(self.finishes[0])
         dim = norm.alpha.numel()
-        with fitting(TAILS):
-            smooth = graph.pre_encoded if self.pre_encoding else graph.features
+        smooth = graph.pre_encoded if self.pre_encoding else graph.features
         tail, size = self, rows_at_once(smooth, dim)
         if norm.statistics == "graph":
             if nodes <= size * (SPARED_BLOCKS if graph.device.type == "cpu" else 1):
@@ -161,14 +161,8 @@ class TailEncoder(nn.Module):
                     whole: Tensor = self(graph, slice(None), shared)
                     return whole
             tail = self._settled(graph, shared, size)
-        with fitting(TAILS):
-            out = smooth.new_empty(nodes, dim)
-
-        def write(first: int, size: int) -> int:
-            out[first : first + size] = tail(graph, slice(first, first + size), shared)
-            return first + size
-
-        in_blocks(write, nodes, size, TAILS)
+        out = new_table(nodes, dim, smooth, TAILS)
+        fill(out, lambda rows: tail(graph, rows, shared), size, TAILS)
         return out
 
     def _settled(self, graph: MessageGraph, shared: nn.ModuleList | None, size: int) -> "TailEncoder":
@@ -183,8 +177,12 @@ class TailEncoder(nn.Module):
         products = [convolution.on_itself for convolution in convolutions if isinstance(convolution, Convolution)]
         x, nodes = graph.features, graph.num_nodes
         smooth = graph.pre_encoded if self.pre_encoding else x
-        settle_branch(products, settled.finishes, lambda rows: smooth[rows], nodes, size)
+        settle_branch(products, settled.finishes, lambda rows: rows_of(smooth, rows), nodes, size)
         if self.residual_linears is not None and settled.residual_finishes is not None:
-            rough = (lambda rows: x[rows] - smooth[rows]) if self.pre_encoding else (lambda rows: x[rows])
+
+            def rough(rows: slice) -> Tensor:
+                own = rows_of(x, rows)
+                return own - rows_of(smooth, rows) if self.pre_encoding else own
+
             settle_branch(list(self.residual_linears), settled.residual_finishes, rough, nodes, size)
         return settled

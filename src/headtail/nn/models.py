@@ -7,6 +7,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
+from headtail.graph.tables import Table
+from headtail.nn.all_nodes import HEADS, add_rows
 from headtail.nn.encoders import HeadEncoder, LayerStyle, TailEncoder
 from headtail.nn.norm import Statistics
 from headtail.nn.scorer import HadamardScorer
@@ -54,7 +56,7 @@ class LinkModel(nn.Module, ABC):
         """Returns the batch's rows [R, r] and columns [C, r] (all its nodes, rows first)."""
 
     @abstractmethod
-    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
         """Returns every node as a row [N, r] and as a column [N, r], with full neighbourhoods."""
 
     def forward(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -101,14 +103,13 @@ class AmlModel(LinkModel):
         u = self.head(graph.features, batch.neighbourhood)
         v = self.tail(graph, batch.nodes, self.head.convolutions, batch.counts and batch.counts.nodes)
         v, rows = with_first(v, batch.num_rows)
-        return self._with_homophily(u, rows), v
+        return u + rows if self.shape.homophily else u, v  # eq. 7
 
-    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
         u, v = self.head.encode_all(graph), self.tail.encode_all(graph, self.head.convolutions)
-        return self._with_homophily(u, v), v
-
-    def _with_homophily(self, u: Tensor, v: Tensor) -> Tensor:
-        return u + v if self.shape.homophily else u  # eq. 7
+        if self.shape.homophily:
+            add_rows(u, v, HEADS)  # eq. 7
+        return u, v
 
 
 @MODELS.register("symmetric")
@@ -127,7 +128,7 @@ class SymmetricModel(LinkModel):
         u, rows = with_first(self.head(graph.features, batch.neighbourhood), batch.num_rows)
         return rows, u
 
-    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
         u = self.head.encode_all(graph)
         return u, u
 
@@ -147,6 +148,6 @@ class SmlpModel(LinkModel):
         v, rows = with_first(self.tail(graph, batch.nodes, None, batch.counts and batch.counts.nodes), batch.num_rows)
         return rows, v
 
-    def represent_all(self, graph: MessageGraph) -> tuple[Tensor, Tensor]:
+    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
         v = self.tail.encode_all(graph, None)
         return v, v

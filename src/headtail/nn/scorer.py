@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.errors import ConfigError
+from headtail.graph.tables import Table, rows_of
 from headtail.nn.convolutions import linear, product_with
 from headtail.nn.evidence import EvidenceEncoder
 from headtail.nn.norm import batch_norm_relu
@@ -67,15 +68,15 @@ class HadamardScorer(nn.Module):
         return out
 
     @torch.no_grad()
-    def score_tails(self, u: Tensor, v: Tensor, heads: Tensor, tails: Tensor, evidence: Tensor | None = None) -> Tensor:
+    def score_tails(self, u: Table, v: Table, heads: Tensor, tails: Tensor, evidence: Tensor | None = None) -> Tensor:
         """Returns logits [B, T] of rows `heads` [B] of u against rows `tails` [B, T] of v, own ones for every head.
 
         In evaluation mode: the batch norms are folded into the weights, and what is as large as all pairs is written
         as rarely as can be, since that is what the time goes to. `evidence` [B · T, columns] is that of the pairs.
         """
         dim = u.shape[1]
-        z = v.index_select(0, tails.reshape(-1)).view(*tails.shape, dim)
-        z = z.mul_(u.index_select(0, heads)[:, None]).view(-1, dim)
+        z = rows_of(v, tails.reshape(-1)).view(*tails.shape, dim)
+        z = z.mul_(rows_of(u, heads)[:, None]).view(-1, dim)
         for layer in range(len(self.hidden)):
             matrix, shift = self._folded(layer)
             z = torch.addmm(shift, z, matrix.T)

@@ -104,14 +104,18 @@ class CapturedStep(Step[Batch]):
 
 def _seen(graph: MessageGraph) -> list[Tensor]:
     """What an encoder reads of a message graph besides the sampled neighbourhoods."""
-    return [graph.features, graph.pre_encoded, *([graph.residual] if "residual" in graph.__dict__ else [])]
+    tables = [graph.features, graph.pre_encoded, *([graph.residual] if "residual" in graph.__dict__ else [])]
+    seen = [table for table in tables if isinstance(table, Tensor)]
+    assert len(seen) == len(tables), "a step that reads host memory is not recorded"
+    return seen
 
 
 def _copied(graph: MessageGraph | None) -> MessageGraph | None:
     if graph is None:
         return None
-    copy = replace(graph, features=graph.features.clone())
-    copy.__dict__["pre_encoded"] = graph.pre_encoded.clone()
-    if "residual" in graph.__dict__:
-        copy.__dict__["residual"] = graph.residual.clone()
+    features, pre_encoded, *residual = (table.clone() for table in _seen(graph))
+    copy = replace(graph, features=features)
+    copy.__dict__["pre_encoded"] = pre_encoded
+    if residual:
+        copy.__dict__["residual"] = residual[0]
     return copy

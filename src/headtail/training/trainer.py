@@ -14,6 +14,7 @@ from headtail.graph.evidence import PairEvidence, choose_evidence, evidence_widt
 from headtail.graph.features import NodeInputs
 from headtail.graph.message import MessageGraph
 from headtail.graph.supervision import Supervision, supervise
+from headtail.graph.tables import HostTable, Table
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.kernels.launch import WITHOUT_TRITON, engine, has_triton
@@ -29,6 +30,7 @@ from headtail.training.counters import Counters
 from headtail.training.folds import FoldedBatches
 from headtail.training.learner import EpochBatches, Learner, resolve_auto, resolve_device
 from headtail.training.objectives import shares_of
+from headtail.training.placement import Footprint, Placement, place_features
 from headtail.training.precision import mixed, resolve_precision
 from headtail.training.recorded import RecordedBatches
 from headtail.training.schedule import epoch_seed
@@ -88,7 +90,8 @@ class GnnMethod(Learner[Batch]):
     @property
     def notes(self) -> tuple[str, ...]:
         missing = engine(self.device) and not has_triton()
-        return tuple(note for note in (self.supervision.note, WITHOUT_TRITON if missing else None) if note)
+        found = (self.supervision.note, self._placement.note, WITHOUT_TRITON if missing else None)
+        return tuple(note for note in found if note)
 
     @cached_property
     def supervision(self) -> Supervision:
@@ -113,18 +116,26 @@ class GnnMethod(Learner[Batch]):
 
     def _look(self, view: GraphView) -> Surroundings:
         kinds, own = evidence_kinds(self.task, self.config.model.evidence), self._inputs.own
-        if own is None:
-            own = torch.empty(view.num_nodes, 0, device=self.device)
-        return Surroundings(self._message_graph(view), PairEvidence(kinds, view, own) if kinds else None)
+        described = torch.empty(view.num_nodes, 0, device=self.device) if own is None else self._table(own)
+        return Surroundings(self._message_graph(view), PairEvidence(kinds, view, described) if kinds else None)
+
+    @cached_property
+    def _placement(self) -> Placement:
+        """Where features lie; chosen once, before anything is on the device."""
+        needed = Footprint.of(self.task, self.config, self.supervision)
+        return place_features(self.config.training.features_on, self.device, needed)
 
     @cached_property
     def _inputs(self) -> NodeInputs:
-        return self.task.inputs.to(self.device)
+        return self.task.inputs.to("cpu" if self._placement.on_host else self.device)
+
+    def _table(self, features: Tensor) -> Table:
+        return HostTable(features, self.device) if self._placement.on_host else features
 
     def _message_graph(self, view: GraphView) -> MessageGraph:
-        view = view.to(self.device)
-        features = self._inputs.seen_in(view)
-        return MessageGraph.build(view, features, self.config.graph.normalisation, self.config.model.layers)
+        seen = self._inputs.seen_in(view.to("cpu" if self._placement.on_host else self.device))
+        m = self.config.model
+        return MessageGraph.build(view, self._table(seen), self.config.graph.normalisation, m.layers)
 
     def scorer(self, view: GraphView) -> PairScorer:
         """Encodes all nodes with full neighbourhoods, in evaluation mode."""
@@ -234,9 +245,13 @@ class GnnMethod(Learner[Batch]):
 
     @property
     def captures(self) -> bool:
-        """Whether steps are recorded and played again; not what draws random numbers or has kernels of others."""
+        """Whether steps are recorded and played again.
+
+        Not those that draw random numbers, have kernels of others, or read features from host memory.
+        """
         m = self.config.model
-        return engine(self.device) and has_triton() and m.encoder in ("sage", "gat") and not m.dropout
+        able = engine(self.device) and has_triton() and not self._placement.on_host
+        return able and m.encoder in ("sage", "gat") and not m.dropout
 
     def step(self, optimizer: torch.optim.Optimizer) -> Step[Batch]:
         return CapturedStep(self.loss, optimizer) if self.captures else super().step(optimizer)
