@@ -5,7 +5,9 @@ import torch
 from fused_case import DEVICE, assert_close, needs_kernels
 from torch import Tensor
 
+from headtail.kernels import judge as judges
 from headtail.kernels import layer as module
+from headtail.kernels.judge import judge
 from headtail.kernels.layer import finish_product
 from headtail.kernels.product import Product
 
@@ -104,5 +106,42 @@ def test_equals_product_and_finish(
     if n == 1:  # one row has no spread, so its gradients are differences of equal numbers
         found, wanted = found[:2], wanted[:2]
     # In bf16, a number near 0 may fall on the other side of a ReLU, which costs its whole gradient.
+    for have, want in zip(found, wanted, strict=True):
+        assert_close(have, want, tolerance)
+
+
+@needs_kernels
+@pytest.mark.parametrize("padding", [0, 9])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("kind", "tolerance"), [(torch.float32, 3e-5), (torch.bfloat16, 0.2)])
+def test_judge_equals_layer_and_dot(
+    shape: tuple[int, tuple[int, ...], int],
+    padding: int,
+    kind: torch.dtype,
+    tolerance: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = Case(*shape, padding).round(kind)
+
+    def run(kind: torch.dtype, device: torch.device) -> list[Tensor]:
+        wide = torch.float64 if kind == torch.float64 else torch.float32
+        rows = [x.clone().to(device, kind).requires_grad_() for x in case.inputs]
+        given = [*case.weights, case.bias, *case.parameters, case.plus[0]]
+        parameters = [x.clone().to(device, wide).requires_grad_() for x in given]
+        weights, (bias, *norm, last) = parameters[: len(rows)], parameters[len(rows) :]
+        count = torch.tensor(case.count, device=device) if padding else None
+        logits, mean, spread = judge(Product(tuple(rows), tuple(weights), bias), *norm, last, count)
+        (logits[: case.count] * case.grad[: case.count, 0].to(device, wide)).sum().backward()
+        found = [logits[: case.count], mean, spread, *(leaf.grad for leaf in [*rows, *parameters])]
+        return [x[: case.count] if x.shape[0] == case.grad.shape[0] else x for x in found if x is not None]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(judges, "fused", lambda x: False)
+        patch.setattr(module, "fused", lambda x: False)
+        wanted = run(torch.float64, torch.device("cpu"))
+    found = run(kind, DEVICE)
+    assert len(found) == len(wanted)
+    if case.count == 1:
+        found, wanted = found[:2], wanted[:2]
     for have, want in zip(found, wanted, strict=True):
         assert_close(have, want, tolerance)

@@ -1,4 +1,4 @@
-"""Triton kernels behind `finish`: column moments, one pass over rows forward; two reductions, one pass back.
+"""Triton kernels behind `finish`: one pass over rows forward; two reductions, one pass back.
 
 Rows from `count` on are padding: they count for nothing and come out as zeros.
 """
@@ -9,66 +9,9 @@ import triton.language as tl
 from torch import Tensor
 
 from headtail.kernels.launch import MOST_PROGRAMS, power_of_two, tile_rows
+from headtail.kernels.moments_triton import EPSILON, column_moments
 
-EPSILON = tl.constexpr(1e-5)
 LEAST_LENGTH = tl.constexpr(1e-12)
-
-
-@triton.jit
-def _moments(h_ptr, count_ptr, part_ptr, n, d, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """Each program writes the count, mean and squared deviations of every PROGRAMS-th tile of rows.
-
-    Sums are kept for each place of a tile and added up over its rows at the end: doing that for every tile takes
-    several times as long as reading it. They are sums of differences to some row, so that a large mean costs no digits.
-    """
-    program, programs = tl.program_id(0), tl.num_programs(0)
-    count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
-    col = tl.arange(0, COLS)
-    in_row = col < d
-    start = program * ROWS
-    some = tl.load(h_ptr + start.to(tl.int64) * d + col, in_row & (start < count), 0.0).to(tl.float32)
-    total, squares = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
-    seen = 0
-    for first in range(start, count, programs * ROWS):
-        row = first + tl.arange(0, ROWS)
-        inside = (row < count)[:, None] & in_row[None, :]
-        h = tl.load(h_ptr + row.to(tl.int64)[:, None] * d + col[None, :], inside, 0.0).to(tl.float32)
-        off = tl.where(inside, h - some[None, :], 0.0)
-        total += off
-        squares += off * off
-        seen += tl.minimum(count - first, ROWS)
-    rows = tl.maximum(seen, 1).to(tl.float32)
-    off_mean = tl.sum(total, 0) / rows
-    tl.store(part_ptr + (program * 3) * d + col, tl.zeros([COLS], tl.float32) + seen, in_row)
-    tl.store(part_ptr + (program * 3 + 1) * d + col, some + off_mean, in_row)
-    tl.store(part_ptr + (program * 3 + 2) * d + col, tl.sum(squares, 0) - rows * off_mean * off_mean, in_row)
-
-
-@triton.jit
-def _merge_moments(
-    part_ptr, count_ptr, alpha_ptr, gamma_ptr, beta_ptr, out_ptr, programs, n, d,
-    PROGRAMS: tl.constexpr, COLS: tl.constexpr,
-):  # fmt: skip
-    """Writes mean, spread, slope and shift of COLS columns."""
-    col = tl.program_id(0) * COLS + tl.arange(0, COLS)
-    part = tl.arange(0, PROGRAMS)
-    inside = (part < programs)[:, None] & (col < d)[None, :]
-    place = part_ptr + part[:, None] * (3 * d) + col[None, :]
-    seen = tl.load(place, inside, 0.0)
-    means = tl.load(place + d, inside, 0.0)
-    squares = tl.load(place + 2 * d, inside, 0.0)
-    total = tl.maximum(tl.minimum(tl.load(count_ptr), n), 1).to(tl.float32)
-    mean = tl.sum(seen * means, 0) / total
-    off = means - mean[None, :]
-    variance = tl.sum(squares + seen * off * off, 0) / total
-    alpha = tl.load(alpha_ptr + col, col < d, 0.0)
-    spread = variance + (1 - alpha) * (1 - alpha) * mean * mean
-    slope = tl.load(gamma_ptr + col, col < d, 0.0) / tl.sqrt(spread + EPSILON)
-    shift = tl.load(beta_ptr + col, col < d, 0.0) - alpha * mean * slope
-    tl.store(out_ptr + col, mean, col < d)
-    tl.store(out_ptr + d + col, spread, col < d)
-    tl.store(out_ptr + 2 * d + col, slope, col < d)
-    tl.store(out_ptr + 3 * d + col, shift, col < d)
 
 
 @triton.jit
@@ -210,30 +153,9 @@ def forward(
     unit: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the finished rows [n, d], their moments [4, d] (mean, spread, slope, shift) and lengths [n]."""
-    moments = merge(column_parts(h, count), count, alpha, gamma, beta, h.shape[0])
+    moments = column_moments(h, count, alpha, gamma, beta)
     out, length = apply(h, previous, None, count, moments, relu, unit)
     return out, moments, length
-
-
-def column_parts(h: Tensor, count: Tensor) -> Tensor:
-    """Returns [programs, 3, d]: rows, mean and squared deviations of every column in parts of h [n, d]."""
-    n, d = h.shape
-    rows = tile_rows(d)
-    programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
-    part = torch.empty(programs, 3, d, device=h.device)
-    _moments[(programs,)](h, count, part, n, d, ROWS=rows, COLS=power_of_two(d))
-    return part
-
-
-def merge(part: Tensor, count: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor, n: int) -> Tensor:
-    """Returns [4, d]: mean, spread, slope and shift of the columns of [n, d] whose parts are given."""
-    programs, _, d = part.shape
-    moments = torch.empty(4, d, device=part.device)
-    narrow = min(16, power_of_two(d))
-    _merge_moments[(triton.cdiv(d, narrow),)](
-        part, count, alpha, gamma, beta, moments, programs, n, d, PROGRAMS=power_of_two(programs), COLS=narrow
-    )
-    return moments
 
 
 def apply(
@@ -276,15 +198,10 @@ def backward(
     rows, cols = tile_rows(d), power_of_two(d)
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part = torch.empty(programs, 2, d, device=h.device)
-    parameters, per_row = torch.empty(4, d, device=h.device), torch.empty(2, d, device=h.device)
     _gradient_sums[(programs,)](
         grad, out, length, h, count, moments, alpha, part, n, d, RELU=relu, UNIT=unit, ROWS=rows, COLS=cols
     )
-    narrow = min(16, cols)
-    _merge_gradients[(triton.cdiv(d, narrow),)](
-        part, count, moments, alpha, gamma, parameters, per_row, programs, n, d,
-        PROGRAMS=power_of_two(programs), COLS=narrow,
-    )  # fmt: skip
+    parameters, per_row = merge_gradients(part, count, moments, alpha, gamma, n)
     grad_h = torch.empty_like(h)
     grad_previous = torch.empty_like(h) if residual else None
     if n:
@@ -293,3 +210,17 @@ def backward(
             RELU=relu, RESIDUAL=residual, UNIT=unit, ROWS=rows, COLS=cols,
         )  # fmt: skip
     return grad_h, grad_previous, parameters
+
+
+def merge_gradients(
+    part: Tensor, count: Tensor, moments: Tensor, alpha: Tensor, gamma: Tensor, n: int
+) -> tuple[Tensor, Tensor]:
+    """Returns the gradients of α, γ, β and a bias in h [4, d], and what of h and of 1 is in every row's [2, d]."""
+    programs, _, d = part.shape
+    parameters, per_row = torch.empty(4, d, device=part.device), torch.empty(2, d, device=part.device)
+    narrow = min(16, power_of_two(d))
+    _merge_gradients[(triton.cdiv(d, narrow),)](
+        part, count, moments, alpha, gamma, parameters, per_row, programs, n, d,
+        PROGRAMS=power_of_two(programs), COLS=narrow,
+    )  # fmt: skip
+    return parameters, per_row

@@ -26,17 +26,24 @@ def finish_product(
     if not fused(inputs[0]) or (previous is not None and previous is not inputs[-1]):
         added = plus if previous is None else previous if plus is None else previous + plus
         return finish(product.value(), added, alpha, gamma, beta, relu, unit, count)
-    kind = inputs[0].dtype
-    if torch.is_autocast_enabled(inputs[0].device.type):
-        kind = torch.get_autocast_dtype(inputs[0].device.type)
-    x, y = inputs[0].to(kind), None if len(inputs) == 1 else inputs[1].to(kind)
-    if count is None:
-        count = torch.full((), x.shape[0], dtype=torch.int64, device=x.device)
+    x, y, count = to_compute(product, count)
     other = None if y is None else product.weights[1]
     found: tuple[Tensor, Tensor, Tensor] = _FusedLayer.apply(  # type: ignore[no-untyped-call]
         x, product.weights[0], y, other, product.bias, plus, count, alpha, gamma, beta, relu, unit, previous is not None
     )
     return found
+
+
+def to_compute(product: Product, count: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Returns the inputs of a product in the precision that it is computed in, and how many rows they have."""
+    inputs = product.inputs
+    kind = inputs[0].dtype
+    if torch.is_autocast_enabled(inputs[0].device.type):
+        kind = torch.get_autocast_dtype(inputs[0].device.type)
+    x, y = inputs[0].to(kind).contiguous(), None if len(inputs) == 1 else inputs[1].to(kind).contiguous()
+    if count is None:
+        count = torch.full((), x.shape[0], dtype=torch.int64, device=x.device)
+    return x, y, count
 
 
 class _FusedLayer(torch.autograd.Function):
@@ -60,14 +67,11 @@ class _FusedLayer(torch.autograd.Function):
         residual: bool,
     ) -> tuple[Tensor, ...]:
         from headtail.kernels import finish_triton
+        from headtail.kernels.moments_triton import column_moments
 
-        x, y = x.contiguous(), None if y is None else y.contiguous()
         weight, other = weight.to(x.dtype), None if other is None else other.to(x.dtype)
-        # Torch's products: a fused one that found the moments on the way took twice as long (docs/performance.md).
-        h = torch.addmm(bias.to(x.dtype), x, weight.T)
-        if y is not None and other is not None:
-            h = h.addmm_(y, other.T)
-        found = finish_triton.merge(finish_triton.column_parts(h, count), count, alpha, gamma, beta, h.shape[0])
+        h = multiplied(x, weight, y, other, bias)
+        found = column_moments(h, count, alpha, gamma, beta)
         previous = None if not residual else x if y is None else y
         plus = None if plus is None else plus.to(x.dtype).contiguous()
         out, length = finish_triton.apply(h, previous, plus, count, found, relu, unit)
@@ -93,6 +97,12 @@ class _FusedLayer(torch.autograd.Function):
         of_other = None if y is None else weight_gradient(grad_h, y)
         of_plus = grad_added if ctx.plus else None
         return of_x, of_weight, of_y, of_other, of_bias, of_plus, None, of_alpha, of_gamma, of_beta, None, None, None
+
+
+def multiplied(x: Tensor, weight: Tensor, y: Tensor | None, other: Tensor | None, bias: Tensor) -> Tensor:
+    """Returns x·Wᵀ (+ y·Vᵀ) + b by torch: a kernel that found the moments on the way took twice as long."""
+    h = torch.addmm(bias.to(x.dtype), x, weight.T)
+    return h if y is None or other is None else h.addmm_(y, other.T)
 
 
 def _times(grad: Tensor, weight: Tensor, plus: Tensor | None, spare: bool) -> Tensor:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.kernels.finish import EPSILON, finish, moments
+from headtail.kernels.judge import judge
 from headtail.kernels.launch import fused
 from headtail.kernels.layer import finish_product
 from headtail.kernels.product import Product
@@ -81,26 +82,39 @@ class GraphNorm(nn.Module):
         self.running_spread.lerp_(spread, self.momentum)
 
 
-def batch_norm_relu(norm: nn.BatchNorm1d, x: Tensor | Product, count: Tensor | None = None) -> Tensor:
+def batch_norm_relu(norm: nn.BatchNorm1d, x: Product, count: Tensor | None = None) -> Tensor:
     """Returns relu(norm(x)); in training, `count` may say how many rows there are, the others being padding.
 
     BatchNorm is GraphNorm with α = 1, so the same kernel serves both.
     """
-    some = x.inputs[0] if isinstance(x, Product) else x
-    if not norm.training or not (fused(some) or count is not None):
-        return F.relu(norm(x.value() if isinstance(x, Product) else x), inplace=True)
+    if not norm.training or not (fused(x.inputs[0]) or count is not None):
+        return F.relu(norm(x.value()), inplace=True)
+    ones = torch.ones_like(norm.weight)
+    y, mean, variance = finish_product(x, None, None, ones, norm.weight, norm.bias, True, False, count)
+    _remember(norm, mean, variance, x.inputs[0].shape[0], count)
+    return y
+
+
+def batch_norm_relu_dot(norm: nn.BatchNorm1d, x: Product, weight: Tensor, count: Tensor | None = None) -> Tensor:
+    """Returns relu(norm(x)) · weight [d] as float32 [n]; `count` as above."""
+    if not norm.training or not fused(x.inputs[0]):
+        y = batch_norm_relu(norm, x, count)
+        with torch.autocast(y.device.type, enabled=False):  # one column costs nothing, and logits are compared
+            return F.linear(y.to(weight.dtype), weight[None]).squeeze(1)
+    ones = torch.ones_like(norm.weight)
+    logits, mean, variance = judge(x, ones, norm.weight, norm.bias, weight, count)
+    _remember(norm, mean, variance, x.inputs[0].shape[0], count)
+    return logits
+
+
+@torch.no_grad()
+def _remember(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, rows: int, count: Tensor | None) -> None:
+    """Updates the running statistics as torch's own norm does."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     assert norm.num_batches_tracked is not None
     assert norm.momentum is not None
-    ones = torch.ones_like(norm.weight)
-    if isinstance(x, Product):
-        y, mean, variance = finish_product(x, None, None, ones, norm.weight, norm.bias, True, False, count)
-    else:
-        y, mean, variance = finish(x, None, ones, norm.weight, norm.bias, relu=True, unit=False, count=count)
-    with torch.no_grad():
-        rows = mean.new_full((), some.shape[0]) if count is None else count.float()
-        norm.running_mean.lerp_(mean, norm.momentum)
-        norm.running_var.lerp_(variance * (rows / (rows - 1).clamp(min=1)), norm.momentum)
-        norm.num_batches_tracked += 1
-    return y
+    seen = mean.new_full((), rows) if count is None else count.float()
+    norm.running_mean.lerp_(mean, norm.momentum)
+    norm.running_var.lerp_(variance * (seen / (seen - 1).clamp(min=1)), norm.momentum)
+    norm.num_batches_tracked += 1

@@ -8,7 +8,7 @@ from headtail.errors import ConfigError
 from headtail.graph.tables import Table, rows_of
 from headtail.nn.convolutions import linear, product_with
 from headtail.nn.evidence import EvidenceEncoder
-from headtail.nn.norm import batch_norm_relu
+from headtail.nn.norm import batch_norm_relu, batch_norm_relu_dot
 from headtail.nn.sparse import pair_product
 from headtail.sampling.places import PairPlaces
 
@@ -60,6 +60,8 @@ class HadamardScorer(nn.Module):
                 assert evidence is not None
                 product = product + product_with(self.evidence.second, self.evidence.hidden(evidence))
             assert isinstance(norm, nn.BatchNorm1d)
+            if layer == len(self.hidden) - 1 and not self.dropout:
+                return batch_norm_relu_dot(norm, product, self.last.weight[0], count) + self.last.bias
             z = batch_norm_relu(norm, product, count)
             if self.dropout:
                 z = F.dropout(z, self.dropout, self.training)

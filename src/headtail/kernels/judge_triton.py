@@ -1,0 +1,108 @@
+"""Triton kernels behind `judge`: a logit per row forward; sums over rows, then one pass over them back."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from headtail.kernels.finish_triton import merge_gradients
+from headtail.kernels.launch import MOST_PROGRAMS, power_of_two, tile_rows
+
+
+@triton.jit
+def _judge(h_ptr, count_ptr, moments_ptr, last_ptr, out_ptr, n, d, ROWS: tl.constexpr, COLS: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    col = tl.arange(0, COLS)
+    in_row = col < d
+    real = row < tl.minimum(tl.load(count_ptr), n)
+    slope = tl.load(moments_ptr + 2 * d + col, in_row, 0.0)
+    shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
+    last = tl.load(last_ptr + col, in_row, 0.0)
+    place = row.to(tl.int64)[:, None] * d + col[None, :]
+    h = tl.load(h_ptr + place, real[:, None] & in_row[None, :], 0.0).to(tl.float32)
+    y = tl.maximum(h * slope[None, :] + shift[None, :], 0.0)
+    tl.store(out_ptr + row, tl.where(real, tl.sum(y * last[None, :], 1), 0.0), row < n)
+
+
+@triton.jit
+def _sums(
+    grad_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, last_ptr, part_ptr, of_last_ptr, n, d,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Each program sums, over some rows, the gradient before the ReLU, that times (h − αμ), and grad · relu."""
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
+    col = tl.arange(0, COLS)
+    in_row = col < d
+    slope = tl.load(moments_ptr + 2 * d + col, in_row, 0.0)
+    shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
+    last = tl.load(last_ptr + col, in_row, 0.0)
+    centre = tl.load(moments_ptr + col, in_row, 0.0) * tl.load(alpha_ptr + col, in_row, 0.0)
+    total, along = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
+    of_last = tl.zeros([ROWS, COLS], tl.float32)
+    for first in range(program * ROWS, count, programs * ROWS):
+        row = first + tl.arange(0, ROWS)
+        real = row < count
+        place = row.to(tl.int64)[:, None] * d + col[None, :]
+        grad = tl.load(grad_ptr + row, real, 0.0)[:, None]
+        h = tl.load(h_ptr + place, real[:, None] & in_row[None, :], 0.0).to(tl.float32)
+        y = h * slope[None, :] + shift[None, :]
+        inner = tl.where(y > 0, grad * last[None, :], 0.0)
+        total += inner
+        along += inner * (h - centre[None, :])
+        of_last += grad * tl.maximum(y, 0.0)
+    tl.store(part_ptr + (program * 2) * d + col, tl.sum(total, 0), in_row)
+    tl.store(part_ptr + (program * 2 + 1) * d + col, tl.sum(along, 0), in_row)
+    tl.store(of_last_ptr + program * d + col, tl.sum(of_last, 0), in_row)
+
+
+@triton.jit
+def _gradient(
+    grad_ptr, h_ptr, count_ptr, moments_ptr, per_row_ptr, last_ptr, grad_h_ptr, n, d,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    col = tl.arange(0, COLS)
+    in_row = col < d
+    stored = (row < n)[:, None] & in_row[None, :]
+    real = row < tl.minimum(tl.load(count_ptr), n)
+    inside = stored & real[:, None]
+    place = row.to(tl.int64)[:, None] * d + col[None, :]
+    slope = tl.load(moments_ptr + 2 * d + col, in_row, 0.0)
+    shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
+    last = tl.load(last_ptr + col, in_row, 0.0)
+    grad = tl.load(grad_ptr + row, real, 0.0)[:, None]
+    h = tl.load(h_ptr + place, inside, 0.0).to(tl.float32)
+    inner = tl.where(h * slope[None, :] + shift[None, :] > 0, grad * last[None, :], 0.0)
+    per_h = tl.load(per_row_ptr + col, in_row, 0.0)
+    constant = tl.load(per_row_ptr + d + col, in_row, 0.0)
+    grad_h = inner * slope[None, :] + h * per_h[None, :] + constant[None, :]
+    tl.store(grad_h_ptr + place, tl.where(inside, grad_h, 0.0), stored)
+
+
+def judge(h: Tensor, count: Tensor, moments: Tensor, last: Tensor) -> Tensor:
+    """Returns float32 [n]: relu(norm of h [n, d]) · last [d]; 0 for padding."""
+    n, d = h.shape
+    out = torch.empty(n, device=h.device)
+    if n:
+        rows = tile_rows(d)
+        _judge[(triton.cdiv(n, rows),)](h, count, moments, last, out, n, d, ROWS=rows, COLS=power_of_two(d))
+    return out
+
+
+def backward(
+    grad: Tensor, h: Tensor, count: Tensor, moments: Tensor, alpha: Tensor, gamma: Tensor, last: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the gradients of h, of α, γ, β and a bias in h as [4, d], and of `last`, from that of the logits [n]."""
+    n, d = h.shape
+    rows, cols = tile_rows(d), power_of_two(d)
+    programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
+    part, of_last = torch.empty(programs, 2, d, device=h.device), torch.empty(programs, d, device=h.device)
+    _sums[(programs,)](grad, h, count, moments, alpha, last, part, of_last, n, d, ROWS=rows, COLS=cols)
+    parameters, per_row = merge_gradients(part, count, moments, alpha, gamma, n)
+    grad_h = torch.empty_like(h)
+    if n:
+        _gradient[(triton.cdiv(n, rows),)](
+            grad, h, count, moments, per_row, last, grad_h, n, d, ROWS=rows, COLS=cols
+        )  # fmt: skip
+    return grad_h, parameters, of_last.sum(dim=0)

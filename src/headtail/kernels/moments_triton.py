@@ -1,0 +1,96 @@
+"""Triton kernels that find the moments of columns, which norms are made of.
+
+Rows from `count` on are padding: they count for nothing.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from headtail.kernels.launch import MOST_PROGRAMS, power_of_two, tile_rows
+
+EPSILON = tl.constexpr(1e-5)
+
+
+@triton.jit
+def _moments(h_ptr, count_ptr, part_ptr, n, d, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Each program writes the count, mean and squared deviations of every PROGRAMS-th tile of rows.
+
+    Sums are kept for each place of a tile and added up over its rows at the end: doing that for every tile takes
+    several times as long as reading it. They are sums of differences to some row, so that a large mean costs no digits.
+    """
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
+    col = tl.arange(0, COLS)
+    in_row = col < d
+    start = program * ROWS
+    some = tl.load(h_ptr + start.to(tl.int64) * d + col, in_row & (start < count), 0.0).to(tl.float32)
+    total, squares = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
+    seen = 0
+    for first in range(start, count, programs * ROWS):
+        row = first + tl.arange(0, ROWS)
+        inside = (row < count)[:, None] & in_row[None, :]
+        h = tl.load(h_ptr + row.to(tl.int64)[:, None] * d + col[None, :], inside, 0.0).to(tl.float32)
+        off = tl.where(inside, h - some[None, :], 0.0)
+        total += off
+        squares += off * off
+        seen += tl.minimum(count - first, ROWS)
+    rows = tl.maximum(seen, 1).to(tl.float32)
+    off_mean = tl.sum(total, 0) / rows
+    tl.store(part_ptr + (program * 3) * d + col, tl.zeros([COLS], tl.float32) + seen, in_row)
+    tl.store(part_ptr + (program * 3 + 1) * d + col, some + off_mean, in_row)
+    tl.store(part_ptr + (program * 3 + 2) * d + col, tl.sum(squares, 0) - rows * off_mean * off_mean, in_row)
+
+
+@triton.jit
+def _merge_moments(
+    part_ptr, count_ptr, alpha_ptr, gamma_ptr, beta_ptr, out_ptr, programs, n, d,
+    PROGRAMS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Writes mean, spread, slope and shift of COLS columns."""
+    col = tl.program_id(0) * COLS + tl.arange(0, COLS)
+    part = tl.arange(0, PROGRAMS)
+    inside = (part < programs)[:, None] & (col < d)[None, :]
+    place = part_ptr + part[:, None] * (3 * d) + col[None, :]
+    seen = tl.load(place, inside, 0.0)
+    means = tl.load(place + d, inside, 0.0)
+    squares = tl.load(place + 2 * d, inside, 0.0)
+    total = tl.maximum(tl.minimum(tl.load(count_ptr), n), 1).to(tl.float32)
+    mean = tl.sum(seen * means, 0) / total
+    off = means - mean[None, :]
+    variance = tl.sum(squares + seen * off * off, 0) / total
+    alpha = tl.load(alpha_ptr + col, col < d, 0.0)
+    spread = variance + (1 - alpha) * (1 - alpha) * mean * mean
+    slope = tl.load(gamma_ptr + col, col < d, 0.0) / tl.sqrt(spread + EPSILON)
+    shift = tl.load(beta_ptr + col, col < d, 0.0) - alpha * mean * slope
+    tl.store(out_ptr + col, mean, col < d)
+    tl.store(out_ptr + d + col, spread, col < d)
+    tl.store(out_ptr + 2 * d + col, slope, col < d)
+    tl.store(out_ptr + 3 * d + col, shift, col < d)
+
+
+def column_moments(h: Tensor, count: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    """Returns [4, d]: mean, spread, slope and shift of the columns of h [n, d]."""
+    return merge(column_parts(h, count), count, alpha, gamma, beta, h.shape[0])
+
+
+def column_parts(h: Tensor, count: Tensor) -> Tensor:
+    """Returns [programs, 3, d]: rows, mean and squared deviations of every column in parts of h [n, d]."""
+    n, d = h.shape
+    rows = tile_rows(d)
+    programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
+    part = torch.empty(programs, 3, d, device=h.device)
+    _moments[(programs,)](h, count, part, n, d, ROWS=rows, COLS=power_of_two(d))
+    return part
+
+
+def merge(part: Tensor, count: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor, n: int) -> Tensor:
+    """Returns [4, d]: mean, spread, slope and shift of the columns of [n, d] whose parts are given."""
+    programs, _, d = part.shape
+    moments = torch.empty(4, d, device=part.device)
+    narrow = min(16, power_of_two(d))
+    _merge_moments[(triton.cdiv(d, narrow),)](
+        part, count, alpha, gamma, beta, moments, programs, n, d, PROGRAMS=power_of_two(programs), COLS=narrow
+    )
+    return moments
