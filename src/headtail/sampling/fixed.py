@@ -47,16 +47,17 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Rows:
-    """Sparse rows with room for entries that no row owns."""
+    """Sparse rows with room for entries that no row owns; `asked` int64 [] is how many entries they should have."""
 
     row_ptr: Tensor
     capacity: int
+    asked: Tensor
 
     @staticmethod
     def of(lengths: Tensor, capacity: int) -> "Rows":
         """Returns rows of the given lengths; where they do not fit, all are empty."""
-        fits = lengths.sum() <= capacity
-        return Rows(F.pad((lengths * fits).cumsum(0), (1, 0)), capacity)
+        ends = F.pad(lengths.cumsum(0), (1, 0))
+        return Rows(ends * (ends[-1] <= capacity), capacity, ends[-1])
 
     @cached_property
     def place(self) -> Tensor:
@@ -119,7 +120,8 @@ class FixedSampler:
         heads, num_heads = self.numbering.distinct(ends[0], sizes.heads)
         nodes, num_nodes = self.numbering.extend(heads, num_heads, ends[1], sizes.nodes)
         left, right = self.numbering.local(ends[0], sizes.nodes), self.numbering.local(ends[1], sizes.nodes)
-        num_positives, num_pairs = positive.sum(), positive.sum() + negative.sum()
+        num_positives = asked
+        num_pairs = num_positives + negative.sum()
         pairs, of = self._side_by_side(left, right, negative_of, positive, negative)
         fits = (asked <= sizes.positives) & (num_heads <= sizes.heads) & (num_nodes <= sizes.nodes)
         neighbourhood, expanded, targets = None, num_pairs.new_zeros(()), num_pairs.new_zeros(())
@@ -159,7 +161,7 @@ class FixedSampler:
         entry = torch.where(rows.real, start[rows.row] + rows.offset, 0)
         row = torch.where(rows.real, dealt[rows.row], nothing)
         col = torch.where(rows.real, links.col[entry], nothing)
-        return Positives(row, col, dealt, (last - first).squeeze(0)), rows.real, lengths.sum()
+        return Positives(row, col, dealt, (last - first).squeeze(0)), rows.real, rows.asked
 
     def _negatives(
         self, positives: Positives, positive: Tensor, generator: torch.Generator
@@ -208,8 +210,8 @@ class FixedSampler:
         fits = count <= self.sizes.blocks[0][0]
         for layer, (plan, (_, entries)) in enumerate(zip(self.plans, self.sizes.blocks, strict=True)):
             all_expanded, all_targets = all_expanded + expanded.sum(), all_targets + count
-            rows, entry, weight, kept, asked = self._edges(targets, expanded, plan, entries, generator)
-            fits = fits & (asked <= entries)
+            rows, entry, weight, kept = self._edges(targets, expanded, plan, entries, generator)
+            fits = fits & (rows.asked <= entries)
             node = self.sampler.graph.adjacency.col[entry]
             if layer == len(self.plans) - 1:  # its columns are nodes: features are read where they are
                 blocks.append(Block(CSR(rows.row_ptr, node, nothing, weight), 0, count))
@@ -230,8 +232,8 @@ class FixedSampler:
 
     def _edges(
         self, targets: Tensor, expanded: Tensor, plan: Plan | None, capacity: int, generator: torch.Generator
-    ) -> tuple[Rows, Tensor, Tensor, Tensor, Tensor]:
-        """Returns the rows of one layer; entries of the adjacency, weights, what is kept; and how many there are."""
+    ) -> tuple[Rows, Tensor, Tensor, Tensor]:
+        """Returns the rows of one layer; entries of the adjacency, weights, and what is kept."""
         graph, nothing = self.sampler.graph, self.numbering.nothing
         real, known = targets < nothing, targets.clamp(max=nothing - 1)
         row_ptr = graph.adjacency.row_ptr
@@ -255,7 +257,7 @@ class FixedSampler:
             entry, weight, kept = drawn.entry, drawn.weight, drawn.kept
         if graph.relative_weight is not None:
             weight = weight * graph.relative_weight[entry]
-        return rows, entry, weight, kept, lengths.sum()
+        return rows, entry, weight, kept
 
 
 def _with_transposed(rows: Rows, col: Tensor, weight: Tensor, targets: int, sources: int) -> CSR:

@@ -13,7 +13,7 @@ from headtail.sampling.padding import Capacity
 from headtail.sampling.sampler import BatchSampler
 
 # Batches that are drawn to see how large they are; what is left free above them; and what sizes are multiples of.
-PROBES, SLACK, UNIT = 4, 0.04, 128
+PROBES, SLACK, UNIT = 4, 0.02, 128
 
 
 def sizes_for(sampler: BatchSampler, plans: tuple[Plan | None, ...], orders: Iterable[Tensor], seed: int) -> Sizes:
@@ -22,32 +22,30 @@ def sizes_for(sampler: BatchSampler, plans: tuple[Plan | None, ...], orders: Ite
     Positives are counted beforehand, so they always fit. Everything else is what a few batches need and some more, but
     no more than there can be; it is a sum over many nodes, and differs little between batches.
     """
-    positives, per_positive = most_positives(sampler, orders), sampler.negatives_per_positive
+    positives = most_positives(sampler, orders)
     generator = torch.Generator(device=sampler.graph.device).manual_seed(seed)
-    seen: Capacity | None = None
-    fewest = positives
-    for _, batch in zip(range(PROBES), sampler.epoch(generator), strict=False):
-        size = Capacity.of(batch)
-        seen = size if seen is None else seen.roomier(size, 0.0, 1)
-        fewest = min(fewest, batch.positive.shape[1])
-    assert seen is not None
-    # Nodes of pairs grow with the positives.
-    more = (1 + SLACK) * positives / max(1, fewest)
-    pairs = positives * (1 + per_positive)
     edges = isinstance(sampler.batches, EdgeBatches)
+    heads = nodes = 0
+    targets, entries = [0] * len(plans), [0] * len(plans)
+    for _, batch in zip(range(PROBES), sampler.epoch(generator), strict=False):
+        seen = Capacity.of(batch)
+        # Nodes of pairs grow with the positives; what heads see of the graph grows with the heads.
+        more = positives / max(1, batch.positive.shape[1])
+        below = 1.0 if sampler.gnn_scope == "rows" and not edges else more
+        heads, nodes = max(heads, _room(seen.rows * more)), max(nodes, _room(seen.nodes * more))
+        for layer, (count, edge_count) in enumerate(reversed(seen.blocks)):
+            targets[layer] = max(targets[layer], _room(count * below))
+            entries[layer] = max(entries[layer], _room(edge_count * below))
+    pairs, every = positives * (1 + sampler.negatives_per_positive), sampler.graph.num_nodes
     rows = pairs if edges else int(sampler.batches.bounds.diff().max())
-    nodes = sampler.graph.num_nodes
-    heads = min(nodes, rows, _room(seen.rows, more))
-    every = max(heads, min(nodes, rows + pairs, _room(seen.nodes, more)))
+    heads = min(every, rows, heads)
+    nodes = max(heads, min(every, rows + pairs, nodes))
     if not plans:
-        return Sizes(heads, positives, every)
-    targets = [heads if sampler.gnn_scope == "rows" else every]
-    grown = 1 + SLACK if sampler.gnn_scope == "rows" and not edges else more
-    blocks = seen.blocks[::-1]
-    for count, _ in blocks[1:]:
-        targets.append(max(targets[-1], min(nodes, _room(count, grown))))
-    entries = [_room(count, grown) for _, count in blocks]
-    return Sizes(heads, positives, every, tuple(zip(targets, entries, strict=True)))
+        return Sizes(heads, positives, nodes)
+    targets[0] = heads if sampler.gnn_scope == "rows" else nodes
+    for layer in range(1, len(plans)):
+        targets[layer] = max(targets[layer - 1], min(every, targets[layer]))
+    return Sizes(heads, positives, nodes, tuple(zip(targets, entries, strict=True)))
 
 
 def most_positives(sampler: BatchSampler, orders: Iterable[Tensor]) -> int:
@@ -62,5 +60,6 @@ def most_positives(sampler: BatchSampler, orders: Iterable[Tensor]) -> int:
     return max(1, int(most))
 
 
-def _room(count: int, factor: float) -> int:
-    return -(-int(count * factor + 8 * max(1, count) ** 0.5) // UNIT) * UNIT
+def _room(count: float) -> int:
+    """Returns so many and some more: a share, and for small numbers some standard deviations of a count."""
+    return -(-int(count * (1 + SLACK) + 8 * max(1.0, count) ** 0.5) // UNIT) * UNIT
