@@ -156,7 +156,7 @@ class TrainingConfig(Section):
     )
     precision: Literal["auto", "bf16", "tf32", "fp32"] = Field(
         "auto",
-        description="of matrix products in training on a GPU; auto: bf16 where HEADTAIL_ENGINE=1 is set, else fp32",
+        description="of matrix products in training on a GPU; auto: bf16 with encoders sage and gat, else fp32",
     )
 
 

@@ -8,10 +8,10 @@ from torch import Tensor
 from headtail.kernels.launch import power_of_two, tile_rows
 
 SLOPE = tl.constexpr(0.2)
-# Entries of a row that are gathered at once, at most.
-MOST_ENTRIES = 16
+# Entries of a row that are gathered at once, at most; by one warp, as in `gather_triton`.
+MOST_ENTRIES, WARPS = 8, 1
 # Programs that each add up the gradient of the direction over some rows: enough to fill a large GPU.
-MOST_SUMS = 4096
+MOST_SUMS = 8192
 
 
 @triton.jit
@@ -137,7 +137,7 @@ def attend(row_ptr: Tensor, col: Tensor, x: Tensor, direction: Tensor, from_targ
     if rows:
         _attend[(rows,)](
             row_ptr, col.contiguous(), x, direction.contiguous(), from_target.contiguous(), out, softmax, d,
-            ENTRIES=_entries_at_once(col, rows, d), COLS=power_of_two(d),
+            ENTRIES=min(MOST_ENTRIES, tile_rows(d)), COLS=power_of_two(d), num_warps=WARPS,
         )  # fmt: skip
     return out, softmax
 
@@ -155,7 +155,7 @@ def target_gradients(
         _target_gradients[(programs,)](
             row_ptr, col.contiguous(), x, direction.contiguous(), from_target.contiguous(), softmax, grad.contiguous(),
             sums, of_target, facts, rows, rows_per_program, d,
-            ENTRIES=_entries_at_once(col, rows, d), COLS=power_of_two(d),
+            ENTRIES=min(MOST_ENTRIES, tile_rows(d)), COLS=power_of_two(d), num_warps=WARPS,
         )  # fmt: skip
     return sums.sum(dim=0), of_target, facts
 
@@ -167,12 +167,6 @@ def source_gradient(row_ptr: Tensor, col: Tensor, x: Tensor, direction: Tensor, 
     if rows:
         _source_gradient[(rows,)](
             row_ptr, col.contiguous(), x, direction.contiguous(), facts, grad.contiguous(), out, d,
-            ENTRIES=_entries_at_once(col, rows, d), COLS=power_of_two(d),
+            ENTRIES=min(MOST_ENTRIES, tile_rows(d)), COLS=power_of_two(d), num_warps=WARPS,
         )  # fmt: skip
     return out
-
-
-def _entries_at_once(col: Tensor, rows: int, d: int) -> int:
-    """Returns how many entries of a row are gathered at a time: about a row's worth, as far as a tile holds them."""
-    usual = power_of_two(max(2, col.numel() // rows))
-    return min(MOST_ENTRIES, usual, tile_rows(d))

@@ -199,8 +199,9 @@ def backward(
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part = torch.empty(programs, 2, d, device=h.device)
     _gradient_sums[(programs,)](
-        grad, out, length, h, count, moments, alpha, part, n, d, RELU=relu, UNIT=unit, ROWS=rows, COLS=cols
-    )
+        grad, out, length, h, count, moments, alpha, part, n, d,
+        RELU=relu, UNIT=unit, ROWS=rows, COLS=cols, num_warps=8,
+    )  # fmt: skip
     parameters, per_row = merge_gradients(part, count, moments, alpha, gamma, n)
     grad_h = torch.empty_like(h)
     grad_previous = torch.empty_like(h) if residual else None

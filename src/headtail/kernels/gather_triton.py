@@ -8,8 +8,9 @@ from torch import Tensor
 from headtail.kernels.launch import power_of_two, tile_rows
 
 # Entries of a row that are gathered at once: of a short row, and of a long one, which is what everyone waits for.
-FEW, MANY = 4, 32
-WARPS = 2
+FEW, MANY = 4, 16
+# One warp a row: rows are short, and starting a program of four for each took four times as long.
+WARPS = 1
 
 
 @triton.jit
@@ -92,9 +93,10 @@ def _sum(row_ptr: Tensor, a: Tensor, b: Tensor | None, weight: Tensor | None, x:
     rows, d = row_ptr.numel() - 1, x.shape[1]
     out = torch.empty(rows, d, dtype=x.dtype, device=x.device)
     if rows:
+        many = min(MANY, tile_rows(d))
         _segment_sum[(rows,)](
             row_ptr, a, a if b is None else b, x if weight is None else weight, x, x if y is None else y, out, d,
-            WEIGHTED=weight is not None, PRODUCT=y is not None, FEW=FEW, MANY=max(FEW, min(MANY, 2 * tile_rows(d))),
+            WEIGHTED=weight is not None, PRODUCT=y is not None, FEW=min(FEW, many), MANY=many,
             COLS=power_of_two(d), num_warps=WARPS,
         )  # fmt: skip
     return out

@@ -98,7 +98,9 @@ def backward(
     rows, cols = tile_rows(d), power_of_two(d)
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part, of_last = torch.empty(programs, 2, d, device=h.device), torch.empty(programs, d, device=h.device)
-    _sums[(programs,)](grad, h, count, moments, alpha, last, part, of_last, n, d, ROWS=rows, COLS=cols)
+    _sums[(programs,)](
+        grad, h, count, moments, alpha, last, part, of_last, n, d, ROWS=rows, COLS=cols, num_warps=8
+    )  # fmt: skip
     parameters, per_row = merge_gradients(part, count, moments, alpha, gamma, n)
     grad_h = torch.empty_like(h)
     if n:

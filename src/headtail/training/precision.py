@@ -10,7 +10,7 @@ from headtail.kernels.launch import engine
 
 
 def resolve_precision(setting: str, device: torch.device) -> str:
-    """Returns bf16, tf32 or fp32; "auto" is bf16 where the GPU engine runs, else fp32.
+    """Returns bf16, tf32 or fp32; "auto" is bf16 on a GPU that can, else fp32.
 
     Raises:
         ConfigError: the device cannot do what is asked for.

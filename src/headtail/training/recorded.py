@@ -21,13 +21,15 @@ Record = Callable[[Callable[[], T], torch.Generator | None], Callable[[], T]]
 def recorded(work: Callable[[], T], generator: torch.Generator | None = None) -> Callable[[], T]:
     """Records the kernels of some work as a CUDA graph, without running them, and returns what plays them.
 
-    The work draws random numbers from `generator` alone, which may be seeded anew between plays.
+    The work draws random numbers from `generator` alone, which may be seeded anew between plays; such work is drawing,
+    which gives way to other work.
     """
     recording = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream(priority=0 if generator is not None else -1)  # type: ignore[no-untyped-call]
     if generator is not None:
         recording.register_generator_state(generator)
     # Other threads and streams go on meanwhile, and must not disturb the recording.
-    with torch.cuda.graph(recording, capture_error_mode="thread_local"):
+    with torch.cuda.graph(recording, stream=stream, capture_error_mode="thread_local"):
         result = work()
 
     def play() -> T:

@@ -38,6 +38,8 @@ from headtail.training.steps import Loss, Step
 
 # Training links whose evidence, with that of as many negatives, says what its columns usually are.
 SAMPLED_LINKS = 2**14
+# Encoders whose kernels are ours: these can be recorded, and bear mixed precision.
+OWN_ENCODERS = ("sage", "gat")
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ class GnnMethod(Learner[Batch]):
         s = self.config.sampling
         output, inner = (None if count == "all" else count for count in (s.fanout_output, s.fanout_inner))
         return BatchSampler(
-            graph=graph.rounded(torch.bfloat16) if self.precision == "bf16" else graph,
+            graph=graph.rounded(torch.bfloat16) if self.precision == "bf16" and self.captures else graph,
             batches=batches,
             negatives=s.negatives,
             negatives_per_positive=s.negatives_per_positive,
@@ -241,7 +243,10 @@ class GnnMethod(Learner[Batch]):
 
     @property
     def precision(self) -> str:
-        return resolve_precision(self.config.training.precision, self.device)
+        setting = self.config.training.precision
+        if setting == "auto" and self.config.model.encoder not in OWN_ENCODERS:
+            setting = "fp32"  # convolutions of others need not bear mixed precision
+        return resolve_precision(setting, self.device)
 
     @property
     def captures(self) -> bool:
@@ -251,7 +256,7 @@ class GnnMethod(Learner[Batch]):
         """
         m = self.config.model
         able = engine(self.device) and has_triton() and not self._placement.on_host
-        return able and m.encoder in ("sage", "gat") and not m.dropout
+        return able and m.encoder in OWN_ENCODERS and not m.dropout
 
     def step(self, optimizer: torch.optim.Optimizer) -> Step[Batch]:
         return CapturedStep(self.loss, optimizer) if self.captures else super().step(optimizer)
