@@ -8,8 +8,9 @@ import torch
 
 from headtail.cli import main
 from headtail.errors import ConfigError
-from headtail.experiments.bench import SCALES, Scale, bench, bench_config, bench_graph, least_bytes, scale_named
+from headtail.experiments.bench import SCALES, Scale, bench, bench_config, bench_graph, scale_named
 from headtail.experiments.ceilings import measure_ceilings
+from headtail.experiments.phases import PHASES, least_bytes
 from headtail.experiments.variants import variant_named
 from headtail.graph.task import make_task
 from headtail.training.trainer import GnnMethod
@@ -106,3 +107,15 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 def test_wrong_flags_are_told(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *flags]) == 2
     assert "for example --" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", ["aml", "sage"])
+def test_a_gpu_is_taken_apart_by_recordings(method: str, tmp_path: Path) -> None:
+    scale, variant = Scale(3000, 20_000, features=16), variant_named(method)
+    config = bench_config(variant, scale, {"device": "cuda", "epochs": 2, "links_per_batch": 4096, "hidden": 32})
+    found = bench(bench_graph(scale), variant, config, tmp_path / "trace.json")
+    assert set(found.phases) == set(PHASES)
+    assert all(found.phases[name] > 0 for name in ("sample", "gather", "forward", "backward"))
+    assert found.flops_per_step > 0
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

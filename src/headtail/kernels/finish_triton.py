@@ -45,46 +45,40 @@ def _apply(
 
 
 @triton.jit
-def _before_norm(
-    grad_ptr, out_ptr, length_ptr, h_ptr, place, row, inside, n, slope, shift,
-    RELU: tl.constexpr, UNIT: tl.constexpr,
-):  # fmt: skip
-    """Returns the gradients before unit rows were taken, and before ReLU, and h."""
-    grad = tl.load(grad_ptr + place, inside, 0.0).to(tl.float32)
-    if UNIT:
-        out = tl.load(out_ptr + place, inside, 0.0).to(tl.float32)
-        length = tl.load(length_ptr + row, row < n, 1.0)
-        grad = (grad - out * tl.sum(grad * out, 1)[:, None]) / length[:, None]
-    h = tl.load(h_ptr + place, inside, 0.0).to(tl.float32)
-    inner = grad
-    if RELU:
-        inner = tl.where(h * slope[None, :] + shift[None, :] > 0, grad, 0.0)
-    return grad, inner, h
-
-
-@triton.jit
 def _gradient_sums(
-    grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, part_ptr, n, d,
-    RELU: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, added_ptr, part_ptr, n, d,
+    RELU: tl.constexpr, UNIT: tl.constexpr, ADDED: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """Each program sums grad and grad · (h − αμ) over every PROGRAMS-th tile of rows."""
+    """Each program sums grad and grad · (h − αμ) over every PROGRAMS-th tile of rows, grad being that before the ReLU.
+
+    Where ADDED, it also writes the gradient before unit rows were taken, which is that of all that was added up.
+    """
     program, programs = tl.program_id(0), tl.num_programs(0)
     count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
+    last = n if ADDED else count  # of padding, zeros are written
     col = tl.arange(0, COLS)
     in_row = col < d
     slope = tl.load(moments_ptr + 2 * d + col, in_row, 0.0)
     shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
     centre = tl.load(moments_ptr + col, in_row, 0.0) * tl.load(alpha_ptr + col, in_row, 0.0)
     total, along = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
-    for first in range(program * ROWS, count, programs * ROWS):
+    for first in range(program * ROWS, last, programs * ROWS):
         row = first + tl.arange(0, ROWS)
+        stored = (row < n)[:, None] & in_row[None, :]
         inside = (row < count)[:, None] & in_row[None, :]
         place = row.to(tl.int64)[:, None] * d + col[None, :]
-        _, inner, h = _before_norm(
-            grad_ptr, out_ptr, length_ptr, h_ptr, place, row, inside, n, slope, shift, RELU, UNIT
-        )
-        total += inner
-        along += inner * (h - centre[None, :])
+        grad = tl.load(grad_ptr + place, inside, 0.0).to(tl.float32)
+        h = tl.load(h_ptr + place, inside, 0.0).to(tl.float32)
+        if UNIT:
+            out = tl.load(out_ptr + place, inside, 0.0).to(tl.float32)
+            length = tl.load(length_ptr + row, row < count, 1.0)
+            grad = (grad - out * tl.sum(grad * out, 1)[:, None]) / length[:, None]
+        if ADDED:
+            tl.store(added_ptr + place, grad, stored)
+        if RELU:
+            grad = tl.where(h * slope[None, :] + shift[None, :] > 0, grad, 0.0)
+        total += grad
+        along += grad * (h - centre[None, :])
     tl.store(part_ptr + (program * 2) * d + col, tl.sum(total, 0), in_row)
     tl.store(part_ptr + (program * 2 + 1) * d + col, tl.sum(along, 0), in_row)
 
@@ -122,8 +116,8 @@ def _merge_gradients(
 
 @triton.jit
 def _apply_gradient(
-    grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, per_row_ptr, grad_h_ptr, grad_previous_ptr, n, d,
-    RELU: tl.constexpr, RESIDUAL: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    grad_ptr, h_ptr, count_ptr, moments_ptr, per_row_ptr, grad_h_ptr, n, d,
+    RELU: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, COLS)
@@ -133,13 +127,14 @@ def _apply_gradient(
     place = row.to(tl.int64)[:, None] * d + col[None, :]
     slope = tl.load(moments_ptr + 2 * d + col, in_row, 0.0)
     shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
-    grad, inner, h = _before_norm(grad_ptr, out_ptr, length_ptr, h_ptr, place, row, inside, n, slope, shift, RELU, UNIT)
+    grad = tl.load(grad_ptr + place, inside, 0.0).to(tl.float32)
+    h = tl.load(h_ptr + place, inside, 0.0).to(tl.float32)
+    if RELU:
+        grad = tl.where(h * slope[None, :] + shift[None, :] > 0, grad, 0.0)
     per_h = tl.load(per_row_ptr + col, in_row, 0.0)
     constant = tl.load(per_row_ptr + d + col, in_row, 0.0)
-    grad_h = inner * slope[None, :] + h * per_h[None, :] + constant[None, :]
+    grad_h = grad * slope[None, :] + h * per_h[None, :] + constant[None, :]
     tl.store(grad_h_ptr + place, tl.where(inside, grad_h, 0.0), stored)
-    if RESIDUAL:
-        tl.store(grad_previous_ptr + place, tl.where(inside, grad, 0.0), stored)
 
 
 def forward(
@@ -198,19 +193,20 @@ def backward(
     rows, cols = tile_rows(d), power_of_two(d)
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part = torch.empty(programs, 2, d, device=h.device)
+    # Written once and read once, instead of found from `grad` and `out` twice.
+    added = torch.empty_like(h) if unit or residual else None
     _gradient_sums[(programs,)](
-        grad, out, length, h, count, moments, alpha, part, n, d,
-        RELU=relu, UNIT=unit, ROWS=rows, COLS=cols, num_warps=8,
+        grad, out, length, h, count, moments, alpha, h if added is None else added, part, n, d,
+        RELU=relu, UNIT=unit, ADDED=added is not None, ROWS=rows, COLS=cols, num_warps=8,
     )  # fmt: skip
     parameters, per_row = merge_gradients(part, count, moments, alpha, gamma, n)
     grad_h = torch.empty_like(h)
-    grad_previous = torch.empty_like(h) if residual else None
     if n:
         _apply_gradient[(triton.cdiv(n, rows),)](
-            grad, out, length, h, count, moments, per_row, grad_h, h if grad_previous is None else grad_previous, n, d,
-            RELU=relu, RESIDUAL=residual, UNIT=unit, ROWS=rows, COLS=cols,
+            grad if added is None else added, h, count, moments, per_row, grad_h, n, d,
+            RELU=relu, ROWS=rows, COLS=cols,
         )  # fmt: skip
-    return grad_h, grad_previous, parameters
+    return grad_h, added if residual else None, parameters
 
 
 def merge_gradients(

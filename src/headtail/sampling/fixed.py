@@ -16,7 +16,7 @@ from headtail.kernels.known import first_unknown
 from headtail.kernels.neighbours import Plan, draw_neighbours
 from headtail.sampling.batches import EdgeBatches, Positives
 from headtail.sampling.fixed_numbering import FixedNumbering
-from headtail.sampling.negatives import NEGATIVES, REDRAWS
+from headtail.sampling.negatives import NEGATIVES, proposals_needed
 from headtail.sampling.neighbours import Block, Neighbourhood
 from headtail.sampling.places import PairPlaces
 from headtail.sampling.sampler import Batch, BatchSampler, Counts
@@ -104,6 +104,7 @@ class FixedSampler:
         self.order = torch.zeros(int(bounds[-1]) + self.slots, dtype=torch.int64, device=device)
         self.bounds = bounds.to(device)
         self.number = torch.zeros(1, dtype=torch.int64, device=device)
+        self.tries = proposals_needed(sampler.negatives, sampler.negative_space)
 
     def begin(self, order: Tensor) -> None:
         """Starts an epoch in which rows, or links, are dealt in that order."""
@@ -171,7 +172,7 @@ class FixedSampler:
         each = torch.arange(positive.numel(), device=positive.device).repeat(sampler.negatives_per_positive)
         # Padding proposes something too: nothing is made of it.
         row, col = (end.clamp(max=nothing - 1) for end in (positives.row, positives.col))
-        shown, tries = Positives(row, col, positives.candidates, positives.num_candidates), 1 + REDRAWS
+        shown, tries = Positives(row, col, positives.candidates, positives.num_candidates), self.tries
         proposed = NEGATIVES[sampler.negatives](sampler.negative_space, shown, each.repeat(tries), generator)
         rows, cols = (end.view(tries, -1) for end in proposed)
         known = sampler.negative_space.known

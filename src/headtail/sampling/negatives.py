@@ -1,5 +1,6 @@
 """Unlinked pairs to learn from: any number per positive, known links rejected."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,8 @@ from headtail.sampling.batches import Positives
 
 # A known link is redrawn this often; what is still known then is left out (a head linked to almost all nodes).
 REDRAWS = 20
+# How likely it may be that all proposals for a negative are known links, where proposals are drawn beforehand.
+HARDLY_EVER = 1e-12
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,21 @@ def random_entry(rows: CSR, nodes: Tensor, generator: torch.Generator) -> Tensor
     drawn = torch.rand(nodes.numel(), generator=generator, device=nodes.device, dtype=torch.float64)
     entry = rows.row_ptr[nodes] + (drawn * rows.degrees[nodes]).long()
     return rows.col[entry.clamp(max=rows.col.numel() - 1)]
+
+
+def proposals_needed(kind: str, space: NegativeSpace) -> int:
+    """Returns how many proposals for a negative are enough, so that one of them is no known link.
+
+    Where an end is drawn uniformly, the longest row says how likely a known link is at most.
+    """
+    most = 1 + REDRAWS
+    if kind not in ("uniform", "tail"):
+        return most
+    rows = space.known_back if kind == "tail" and space.rows_are_tails else space.known
+    share = (1 + int(rows.degrees.max())) / rows.num_rows  # with the node itself
+    if share >= 1:
+        return most
+    return max(2, min(most, math.ceil(math.log(HARDLY_EVER) / math.log(share))))
 
 
 def draw_negatives(

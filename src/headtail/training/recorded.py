@@ -105,6 +105,12 @@ class RecordedBatches:
                     work=Work(pairs, nodes, expanded, targets),
                 )
 
+    def draw_again(self) -> None:
+        """Draws the first batch of the last epoch's order once more, on the current stream: for measurements."""
+        assert self._play is not None
+        self.fixed.number.zero_()
+        self._play()
+
     def _start(self, order: Tensor, seed: int) -> None:
         if self._play is None:
             self._prepare(order)
