@@ -66,7 +66,7 @@ def real(data: Path) -> Iterator[Line]:
 
 
 def growth(_data: Path) -> Iterator[Line]:
-    for nodes, links in ((500_000, 5_000_000), (500_000, 10_000_000), (1_000_000, 5_000_000)):
+    for nodes, links in ((400_000, 4_000_000), (400_000, 8_000_000), (800_000, 4_000_000)):
         scale = Scale(nodes, links)
         yield measured(bench_graph(scale), scale, "aml", 4, f"{nodes} nodes, {links} links")
 

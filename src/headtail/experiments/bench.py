@@ -111,7 +111,7 @@ def bench(
         seconds_per_epoch=statistics.median(record["seconds"] for record in history),
         epochs=len(history),
         links=history[-1]["links"],
-        steps=len(method.batches()),
+        steps=taken.steps,
         phases=taken.phases,
         flops_per_step=taken.flops,
         bytes_per_step=taken.least_bytes,

@@ -24,8 +24,12 @@ TIMED_STEPS, WARM_STEPS = 20, 5
 
 @dataclass(frozen=True)
 class Taken:
-    """Phases of a step in milliseconds, floating-point operations of its products, and the fewest bytes it moves."""
+    """Phases of a step in milliseconds, floating-point operations of its products, and the fewest bytes it moves.
 
+    `steps` are those of an epoch.
+    """
+
+    steps: int
     phases: dict[str, float]
     flops: float
     least_bytes: float
@@ -63,7 +67,8 @@ def take_apart(method: GnnMethod, trace: Path | None = None) -> Taken:
                 times[name].append(taken)
     if trace is not None:
         write_trace(method, batches, optimizer, trace)
-    return Taken({name: statistics.median(values) for name, values in times.items()}, flops, least)
+    phases = {name: statistics.median(values) for name, values in times.items()}
+    return Taken(len(source), phases, flops, least)
 
 
 def take_recorded_apart(method: GnnMethod, batches: RecordedBatches, trace: Path | None) -> Taken:
@@ -109,7 +114,7 @@ def take_recorded_apart(method: GnnMethod, batches: RecordedBatches, trace: Path
         times[name] -= times[before]
     if trace is not None:
         write_trace(method, endless(method, batches), optimizer, trace)
-    return Taken(times, *taken)
+    return Taken(len(batches), times, *taken)
 
 
 def device_ms(work: Callable[[], object]) -> float:

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
 from headtail.graph.tables import Table
-from headtail.kernels.streams import beside
 from headtail.nn.all_nodes import HEADS, add_rows
 from headtail.nn.encoders import HeadEncoder, LayerStyle, TailEncoder
 from headtail.nn.norm import Statistics
@@ -101,10 +100,8 @@ class AmlModel(LinkModel):
 
     def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
         assert batch.neighbourhood is not None
-        with beside(graph.device) as join:  # neither encoder waits for the other
-            u = self.head(graph.features, batch.neighbourhood)
+        u = self.head(graph.features, batch.neighbourhood)
         v = self.tail(graph, batch.nodes, self.head.convolutions, batch.counts and batch.counts.nodes)
-        join(u)
         v, rows = with_first(v, batch.num_rows)
         return u + rows if self.shape.homophily else u, v  # eq. 7
 
