@@ -100,6 +100,33 @@ def test_negatives_are_unknown_and_belong_to_their_positives(
         assert torch.equal(drawn.positive.unique(), torch.arange(positives.row.numel(), device=device))
 
 
+@pytest.mark.parametrize("per_positive", [1, 3])
+def test_none_of_the_padding_belongs_to_one_positive(per_positive: int, device: torch.device) -> None:
+    """Else a backward pass would sum it up one by one."""
+    for found in epoch_of(sampler_of(device, per_positive=per_positive))[1]:
+        assert int(found.batch.negative_of.bincount().max()) <= 1 + per_positive
+
+
+@pytest.mark.parametrize("fanout", [Fanout(3, 2), Fanout(None, 2)])
+def test_epochs_of_graphs_with_hubs_fit(fanout: Fanout) -> None:
+    generator = torch.Generator().manual_seed(0)
+    heads, tails = ((torch.rand(4000, generator=generator) ** 3 * 600).long() for _ in range(2))
+    view = GraphView(600, False, torch.stack([heads, tails])[:, heads < tails])
+    rows = view.out_rows
+    sampler = replace(
+        sampler_of(torch.device("cpu"), fanout=fanout),
+        graph=message_graph(view, dim=5),
+        batches=BATCHES["rows"](rows, rows.col.numel() // 16),
+        negative_space=NegativeSpace(rows),
+    )
+    plans = sampler.plans
+    assert plans is not None
+    orders = [sampler.batches.order(generator_of(sampler, seed)) for seed in range(10)]
+    sizes = sizes_for(sampler, plans, orders, seed=0)
+    fits = [int(found.facts[0]) for seed in range(10) for found in epoch_of(sampler, seed, sizes)[1]]
+    assert sum(fits) >= 0.97 * len(fits)
+
+
 def plain(sampler: BatchSampler, found: Fixed) -> Batch:
     """Returns the batch of the same pairs, drawn as it comes."""
     positives, negatives = pairs_of(found)

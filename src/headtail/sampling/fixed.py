@@ -192,8 +192,9 @@ class FixedSampler:
         pairs = torch.full((2, size + 1), far, device=left.device)
         pairs[:, place] = torch.stack([left, right])
         pairs[:, size] = far
-        of = torch.zeros(size + 1, dtype=torch.int64, device=left.device)
-        of[place] = torch.cat([torch.zeros_like(left[: positive.numel()]), negative_of])
+        # What is no negative belongs to itself: many that belong to one would be summed up one by one in backward.
+        of = torch.arange(size + 1, device=left.device)
+        of[place] = torch.cat([of[: positive.numel()], negative_of])
         pairs, of = pairs[:, :size], of[:size]
         by_left, by_right = grouped(pairs[0], heads), grouped(pairs[1], nodes)
         groups = {(0, heads): CSR(*by_left, size), (1, nodes): CSR(*by_right, size)}

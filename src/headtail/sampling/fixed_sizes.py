@@ -29,9 +29,10 @@ def sizes_for(sampler: BatchSampler, plans: tuple[Plan | None, ...], orders: Ite
     targets, entries = [0] * len(plans), [0] * len(plans)
     for _, batch in zip(range(PROBES), sampler.epoch(generator), strict=False):
         seen = Capacity.of(batch)
-        # Nodes of pairs grow with the positives; what heads see of the graph grows with the heads.
+        # Nodes of pairs grow with the positives; what heads see of the graph grows with the heads, or, where they see
+        # all of their neighbours, about as the positives.
         more = positives / max(1, batch.positive.shape[1])
-        below = 1.0 if sampler.gnn_scope == "rows" and not edges else more
+        below = 1.0 if sampler.gnn_scope == "rows" and not edges and None not in plans else more
         heads, nodes = max(heads, _room(seen.rows * more)), max(nodes, _room(seen.nodes * more))
         for layer, (count, edge_count) in enumerate(reversed(seen.blocks)):
             targets[layer] = max(targets[layer], _room(count * below))

@@ -64,7 +64,9 @@ def padded(batch: Batch, capacity: Capacity) -> Batch:
     device = batch.nodes.device
     counts = [batch.nodes.numel(), batch.positive.shape[1], batch.positive.shape[1] + batch.negative.shape[1]]
     nodes, positives, pairs = (torch.tensor(count, device=device) for count in counts)
-    negative_of = F.pad(batch.negative_of, (counts[1], capacity.pairs - counts[2]))
+    # What is no negative belongs to itself: many that belong to one would be summed up one by one in backward.
+    itself = torch.arange(capacity.pairs, device=device)
+    negative_of = torch.cat([itself[: counts[1]], batch.negative_of, itself[counts[2] :]])
     return Batch(
         nodes=_longer(batch.nodes, capacity.nodes),
         num_rows=capacity.rows,

@@ -1,5 +1,6 @@
 """Batches drawn by playing a recorded draw again, beside training: the host looks at six numbers of each."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
@@ -12,6 +13,8 @@ from headtail.sampling.fixed_sizes import sizes_for
 from headtail.sampling.numbering import Numbering
 from headtail.sampling.padding import cloned, tensors_of
 from headtail.sampling.sampler import Batch, BatchSampler, Work
+
+LOG = logging.getLogger("headtail")
 
 T = TypeVar("T")
 # Does some work once, and returns what does it again; what the work returns may be overwritten each time.
@@ -84,6 +87,7 @@ class RecordedBatches:
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yields the batches of one epoch; each is overwritten by the next."""
+        misfits = self.misfits
         order = self.sampler.batches.order(generator)
         bounds = self.sampler.batches.bounds.tolist()
         self._start(order, generator.initial_seed())
@@ -104,6 +108,9 @@ class RecordedBatches:
                     negative=self._pairs[:, positives:pairs],
                     work=Work(pairs, nodes, expanded, targets),
                 )
+        if self.misfits > misfits:
+            LOG.info("%d of %d batches did not fit a recording and were learned without, which takes longer",
+                     self.misfits - misfits, len(self))  # fmt: skip
 
     def draw_again(self) -> None:
         """Draws the first batch of the last epoch's order once more, on the current stream: for measurements."""
