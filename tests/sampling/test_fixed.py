@@ -110,8 +110,13 @@ def test_none_of_the_padding_belongs_to_one_positive(per_positive: int, device: 
 @pytest.mark.parametrize("fanout", [Fanout(3, 2), Fanout(None, 2)])
 def test_epochs_of_graphs_with_hubs_fit(fanout: Fanout) -> None:
     generator = torch.Generator().manual_seed(0)
-    heads, tails = ((torch.rand(4000, generator=generator) ** 3 * 600).long() for _ in range(2))
-    view = GraphView(600, False, torch.stack([heads, tails])[:, heads < tails])
+    nodes, hubs = 3000, 5
+    some = torch.randint(nodes, (2, 4000), generator=generator)
+    spokes = torch.stack(
+        [torch.arange(hubs).repeat_interleave(800), torch.randint(nodes, (hubs * 800,), generator=generator)]
+    )
+    links = torch.cat([some, spokes], dim=1)
+    view = GraphView(nodes, False, links[:, links[0] != links[1]])
     rows = view.out_rows
     sampler = replace(
         sampler_of(torch.device("cpu"), fanout=fanout),
@@ -124,7 +129,7 @@ def test_epochs_of_graphs_with_hubs_fit(fanout: Fanout) -> None:
     orders = [sampler.batches.order(generator_of(sampler, seed)) for seed in range(10)]
     sizes = sizes_for(sampler, plans, orders, seed=0)
     fits = [int(found.facts[0]) for seed in range(10) for found in epoch_of(sampler, seed, sizes)[1]]
-    assert sum(fits) >= 0.97 * len(fits)
+    assert all(fits)
 
 
 def plain(sampler: BatchSampler, found: Fixed) -> Batch:
