@@ -11,7 +11,15 @@ from headtail.errors import ConfigError
 from headtail.graph.csr import CSR
 from headtail.graph.view import GraphView
 from headtail.sampling.batches import Positives
-from headtail.sampling.negatives import NEGATIVES, Negatives, NegativeSpace, draw_negatives, random_entry
+from headtail.sampling.negatives import (
+    NEGATIVES,
+    REDRAWS,
+    Negatives,
+    NegativeSpace,
+    draw_negatives,
+    proposals_needed,
+    random_entry,
+)
 from random_graphs import as_links, as_pairs, dense, random_view, star, views
 
 KINDS = pytest.mark.parametrize("kind", sorted(NEGATIVES))
@@ -252,3 +260,17 @@ def test_negatives_on_every_device(kind: str, device: torch.device) -> None:
     assert negatives.row.device.type == negatives.positive.device.type == device.type
     assert negatives.row.numel() == 3 * positives.row.numel()
     assert not known.contains(negatives.row, negatives.col).any()
+
+
+def test_as_many_proposals_as_the_longest_row_asks_for() -> None:
+    """All proposals of a row with a share p of known links fail with p^n."""
+    few = CSR.from_links(torch.tensor([[0, 0, 1], [1, 2, 3]]), 1000)  # three of a thousand, the node itself included
+    assert proposals_needed("tail", NegativeSpace(few)) == 5  # 0.003^5 < 1e-12 < 0.003^4
+    back = NegativeSpace(CSR.from_links(torch.tensor([list(range(400)), [999] * 400]), 1000), rows_are_tails=True)
+    assert proposals_needed("tail", back) == 1 + REDRAWS
+    assert proposals_needed("uniform", back) == 5
+    half = CSR.from_links(torch.cartesian_prod(torch.arange(20), torch.arange(10)).T, 20)
+    assert proposals_needed("uniform", NegativeSpace(half)) == 1 + REDRAWS
+    assert proposals_needed("popular", NegativeSpace(few)) == 1 + REDRAWS
+    everything = CSR.from_links(torch.cartesian_prod(torch.arange(3), torch.arange(3)).T, 3)
+    assert proposals_needed("tail", NegativeSpace(everything)) == 1 + REDRAWS

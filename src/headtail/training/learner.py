@@ -26,6 +26,7 @@ from headtail.training.checkpoint import CheckpointStore, Progress
 from headtail.training.counters import Counters
 from headtail.training.objectives import OBJECTIVES, Objective
 from headtail.training.observer import Observer, Record
+from headtail.training.recorded import RecordedBatches
 from headtail.training.schedule import cosine, epoch_seed, set_learning_rate
 from headtail.training.steps import Loss, LossLog, Step
 
@@ -251,7 +252,7 @@ class Learner(TaskMethod, Generic[B]):
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(epoch_seed(t.seed, epoch))  # for dropout
             drawn = batches.epoch(generator)
-            if self.device.type == "cuda" and not getattr(batches, "draws_ahead", False):
+            if self.device.type == "cuda" and not isinstance(batches, RecordedBatches):
                 drawn = drawn_ahead(drawn, device=self.device if engine(self.device) else None)
             for number, batch in enumerate(drawn, 1):
                 log.add(number, step(batch))
@@ -291,8 +292,7 @@ def resolve_device(name: str) -> torch.device:
 
 def resolve_auto(config: Config, metric: str) -> Config:
     """Returns the configuration with negatives and objective chosen for the metric (docs/method.md, 3 and 5)."""
-    ranking = metric == "mrr"
-    sampling, training = config.sampling, config.training
+    ranking, sampling, training = metric == "mrr", config.sampling, config.training
     if sampling.negatives == "auto":
         sampling = sampling.model_copy(update={"negatives": "tail" if ranking else "uniform"})
     if training.objective == "auto":

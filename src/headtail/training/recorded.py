@@ -63,8 +63,6 @@ class RecordedBatches:
         seed: draws the batches that sizes are read off.
     """
 
-    draws_ahead = True
-
     def __init__(self, sampler: BatchSampler, orders: Callable[[], Iterable[Tensor]], seed: int) -> None:
         self.sampler = sampler
         plans = sampler.plans

@@ -25,11 +25,13 @@ from headtail.sampling.evidence import BatchEvidence
 from headtail.sampling.negatives import NegativeSpace, draw_negatives
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.sampler import Batch, BatchSampler
+from headtail.training.averaging import WeightAverage
 from headtail.training.captured import CapturedStep, PaddedBatches
 from headtail.training.counters import Counters
 from headtail.training.folds import FoldedBatches
 from headtail.training.learner import EpochBatches, Learner, resolve_auto, resolve_device
 from headtail.training.objectives import shares_of
+from headtail.training.observer import Observer, Record
 from headtail.training.placement import Footprint, Placement, place_features
 from headtail.training.precision import mixed, resolve_precision
 from headtail.training.recorded import RecordedBatches
@@ -257,6 +259,18 @@ class GnnMethod(Learner[Batch]):
         m = self.config.model
         able = engine(self.device) and has_triton() and not self._placement.on_host
         return able and m.encoder in OWN_ENCODERS and not m.dropout
+
+    def _train_epoch(
+        self,
+        epoch: int,
+        batches: EpochBatches[Batch],
+        step: Step[Batch],
+        observer: Observer,
+        average: WeightAverage | None,
+    ) -> Record:
+        # Products of the backward pass are in tf32 too; those of bf16 are in bf16 by what they multiply.
+        with mixed("tf32" if self.precision == "tf32" else "fp32", self.device):
+            return super()._train_epoch(epoch, batches, step, observer, average)
 
     def step(self, optimizer: torch.optim.Optimizer) -> Step[Batch]:
         return CapturedStep(self.loss, optimizer) if self.captures else super().step(optimizer)
