@@ -129,6 +129,7 @@ def test_the_key_ignores_seed_and_device_only() -> None:
         "metric": "mrr",
         "test_graph": "train+valid",
         "norm_statistics": "running",
+        "features_on": "host",
         "structure": 3,
         "fanout_output": "all",
         "fanout_inner": "all",
