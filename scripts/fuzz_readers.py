@@ -1,0 +1,74 @@
+"""Damages small valid files in ten thousand ways and lets every reader try them; prints a table by reader.
+
+Each case is read in a process with 1 GiB of memory to spare and a time limit. It must be accepted, or refused with one
+sentence; a traceback, a crash, a hang or a longer answer is a failure, and its files are kept.
+
+    python scripts/fuzz_readers.py --count 10000 --seed 0
+    python scripts/fuzz_readers.py --only 1234            one case again
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "fuzz"))
+
+from fuzz_pool import SPARE_BYTES, fuzz
+from fuzz_worker import Outcome
+
+RESULTS = ("accepted", "refused", "failed")
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Returns readers × outcomes as Markdown, with the longest time and the most memory of a case."""
+    by_reader: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_reader[outcome.reader].append(outcome)
+    lines = ["| reader | tried | accepted | refused | failed | longest, s | most memory, MB |", "|---" * 7 + "|"]
+    for name, part in [*sorted(by_reader.items()), ("**all**", outcomes)]:
+        counts = Counter(outcome.result for outcome in part)
+        longest, most = max(one.seconds for one in part), max(one.grown for one in part) / 1e6
+        cells = [
+            name,
+            f"{len(part):,}",
+            *(f"{counts[result]:,}" for result in RESULTS),
+            f"{longest:.2f}",
+            f"{most:.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000, help="cases")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    parser.add_argument("--seconds", type=float, default=20.0, help="time limit of a case")
+    parser.add_argument("--only", type=int, help="run this case alone, and keep its files")
+    parser.add_argument("--folder", type=Path, help="where files of failures stay (default: a new temporary folder)")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="fuzz-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    cases = range(options.count) if options.only is None else range(options.only, options.only + 1)
+    start = time.perf_counter()
+    outcomes = list(fuzz(cases, options.seed, folder, options.jobs, options.seconds))
+    if options.only is not None:
+        print(outcomes[0])
+    print(table(outcomes))
+    failures = [outcome for outcome in outcomes if outcome.result == "failed"]
+    for one in failures:
+        print(
+            f"\ncase {one.case}: {one.reader}, {one.file}, {' + '.join(one.mutations)}; files: {folder}/failed/{one.case}"
+        )
+        print(one.detail.rstrip())
+    spare = SPARE_BYTES >> 20
+    print(f"\n{len(outcomes):,} cases in {time.perf_counter() - start:.0f} s; {spare} MiB to spare, {folder}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
