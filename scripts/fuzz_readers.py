@@ -61,9 +61,8 @@ def main() -> int:
     print(table(outcomes))
     failures = [outcome for outcome in outcomes if outcome.result == "failed"]
     for one in failures:
-        print(
-            f"\ncase {one.case}: {one.reader}, {one.file}, {' + '.join(one.mutations)}; files: {folder}/failed/{one.case}"
-        )
+        kept = folder / "failed" / str(one.case)
+        print(f"\ncase {one.case}: {one.reader}, {one.file}, {' + '.join(one.mutations)}; files: {kept}")
         print(one.detail.rstrip())
     spare = SPARE_BYTES >> 20
     print(f"\n{len(outcomes):,} cases in {time.perf_counter() - start:.0f} s; {spare} MiB to spare, {folder}")

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from headtail.errors import HeadtailError, RunError
+from headtail.limits import refuse_beyond_memory
 
 
 def _read_umask() -> int:
@@ -73,10 +74,13 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
     """
     if not path.is_file():
         raise RunError(f"{path} does not exist; is {path.parent} a run folder written by headtail?")
+    refuse_beyond_memory(str(path), path.stat().st_size)
     try:
         with safe_open(path, framework="pt") as file:
             facts = json.loads((file.metadata() or {})["facts"])
+            if not isinstance(facts, dict):
+                raise ValueError("its facts are no mapping")
             # Copies, for where a tensor lies in the file would decide how its products are rounded.
             return {name: file.get_tensor(name).clone() for name in file.keys()}, facts  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise RunError(f"{path} is damaged ({error}); restore it from a copy, or train again.") from error

@@ -1,4 +1,4 @@
-"""Host memory that is kept and used again, up to a bound.
+"""Host memory: how much there is to spare, and what is kept and used again, up to a bound.
 
 Large tensors on the CPU are handed back to the operating system by the C library as soon as they are freed,
 and every new one is paid for page by page. Training frees and allocates the same sizes every step, so keeping
@@ -9,6 +9,8 @@ later tensor: on large graphs the process would grow without end, so now and the
 import ctypes
 import os
 import platform
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 # From glibc's malloc.h
@@ -55,3 +57,28 @@ def resident_bytes() -> int:
     except OSError:
         return 0
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def spare_bytes() -> int:
+    """Returns the memory that the process can still get; a very large number where the system does not say.
+
+    That is the least of what the machine, the control group (a container's limit) and `ulimit -v` leave.
+    """
+    left = [sys.maxsize]
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        left.append(next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024)
+    with suppress(OSError, ValueError, StopIteration):
+        most = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
+        lines = Path("/sys/fs/cgroup/memory.stat").read_text(encoding="ascii").splitlines()
+        cached = next(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+        left.append(max(0, most - used + cached))
+    with suppress(OSError, ValueError, ImportError):
+        import resource  # POSIX only
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            left.append(max(0, most - pages * os.sysconf("SC_PAGE_SIZE")))
+    return min(left)

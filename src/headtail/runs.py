@@ -13,7 +13,7 @@ from headtail.errors import HeadtailError, RunError
 from headtail.files import write_text
 from headtail.graph.store import GRAPH_FILE, NODES_FILE, save_task
 from headtail.graph.task import LinkTask
-from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE
+from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE, checked_history
 from headtail.training.observer import Observer, Record
 
 CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.md"
@@ -94,6 +94,8 @@ def read_history(folder: Path) -> list[Record]:
     path = folder / METRICS_FILE
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
+        if not all(isinstance(line, dict) for line in lines):
+            raise ValueError("a line holds no mapping")
+        return checked_history([line for line in lines if "loss" in line])
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path} is missing or damaged ({error}); restore it from a copy, or train again.") from error
-    return [line for line in lines if "loss" in line]

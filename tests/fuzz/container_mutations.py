@@ -7,7 +7,7 @@ import lzma
 import random
 import struct
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -174,12 +174,18 @@ def other_columns(rng: random.Random, data: bytes) -> bytes:
     return file.getvalue()
 
 
-def dictionary_bomb(entry: int, rows: int) -> bytes:
-    """Returns a small Parquet file of two columns of strings that unpack to 2 · `entry` · `rows` bytes."""
-    column = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * entry]))
+def dictionary_bomb(entry: int, rows: int, columns: Sequence[str] = ("from", "to")) -> bytes:
+    """Returns a small Parquet file of strings that unpack to `entry` · `rows` bytes a column."""
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * entry]))
     file = io.BytesIO()
-    pq.write_table(pa.table({"from": column, "to": column}), file, compression="zstd", use_dictionary=True)
+    table = pa.table(dict.fromkeys(columns, column))
+    pq.write_table(table, file, compression="zstd", store_schema=False)
     return file.getvalue()
+
+
+def repeated_strings(rng: random.Random, data: bytes) -> bytes:
+    names = pq.read_schema(io.BytesIO(data)).names
+    return dictionary_bomb(rng.choice((10**5, 10**6)), rng.choice((10**5, 10**6)), names)
 
 
 def footer_damaged(rng: random.Random, data: bytes) -> bytes:
@@ -193,7 +199,7 @@ def footer_damaged(rng: random.Random, data: bytes) -> bytes:
 PARQUET: Mapping[str, Mutation] = {
     "other_columns": other_columns,
     "footer_damaged": footer_damaged,
-    "dictionary_bomb": lambda rng, data: dictionary_bomb(10**6, 20_000),
+    "repeated_strings": repeated_strings,
 }
 
 # ---- safetensors ----
@@ -281,8 +287,14 @@ def repacked(pack: Callable[[bytes], bytes], unpack: Callable[[bytes], bytes]) -
     return {name: wrap(one) for name, one in (TEXT | {"truncated": BYTES["truncated"]}).items()}
 
 
-GZ = {
+def text_bomb(unpacked: int, row: bytes = b"1,2\n") -> bytes:
+    """Returns a gzip file, a thousandth of `unpacked` bytes long, of the same row again and again."""
+    block = row * (10**6 // len(row))
+    return gzip.compress(row + block) + gzip.compress(block) * (unpacked // len(block))
+
+
+GZ: Mapping[str, Mutation] = {
     **repacked(gzip.compress, gzip.decompress),
-    "bomb": lambda rng, data: gzip.compress(b"a,b\n" + b"1,2\n" * 5 * 10**7, 1),
+    "text_bomb": lambda rng, data: text_bomb(2 * 10**9, b"from,to,year\n"),
 }
-XZ = {**repacked(lambda data: lzma.compress(data, preset=0), lzma.decompress)}
+XZ: Mapping[str, Mutation] = repacked(lambda data: lzma.compress(data, preset=0), lzma.decompress)

@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 from byte_mutations import BYTES, TEXT, Mutation
 
+from headtail.cli import explained
 from headtail.cli.data_info import data_info
 from headtail.errors import HeadtailError
 
@@ -69,8 +70,11 @@ def called(work: Callable[[Path], object]) -> Callable[[Path], Answer]:
         try:
             with redirect_stdout(io.StringIO()), redirect_stderr(err):
                 work(folder)
-        except HeadtailError as error:
-            return Answer(2, f"{err.getvalue()}error: {error}\n")
+        except Exception as error:
+            sentence, code = (str(error), 2) if isinstance(error, HeadtailError) else explained(error)
+            if code != 2:
+                raise
+            return Answer(code, f"{err.getvalue()}error: {sentence}\n")
         return Answer(0, err.getvalue())
 
     return read

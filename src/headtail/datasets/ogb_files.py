@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 
 from headtail.datasets.arrays import Array, to_numpy
 from headtail.datasets.raw import Ints
+from headtail.datasets.unpacked import unpacked
 from headtail.errors import DataError
+from headtail.limits import refuse_beyond_memory
 
+_BLOCK_BYTES = 4 << 20
 Named: TypeAlias = Callable[..., Any] | tuple[Callable[..., Any], str]
 
 
@@ -30,7 +33,10 @@ def read_csv_matrix(path: Path, kind: Literal["int64", "float32"]) -> NDArray[An
         DataError: the file is damaged, or a field is no such number.
     """
     try:
-        table = pacsv.read_csv(path, read_options=pacsv.ReadOptions(autogenerate_column_names=True))
+        with unpacked(path, copies=1) as stream:
+            options = pacsv.ReadOptions(autogenerate_column_names=True, block_size=_BLOCK_BYTES)
+            table = pacsv.read_csv(pa.PythonFile(stream, "r"), read_options=options)
+        refuse_beyond_memory(str(path), table.num_rows * table.num_columns * np.dtype(kind).itemsize)
         matrix = np.empty((table.num_rows, table.num_columns), dtype=kind)
         for position, column in enumerate(table.columns):
             if column.null_count:

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from torch import Tensor
 
+from headtail.datasets.parquet import read_columns
 from headtail.errors import RunError
 from headtail.files import read_tensors, replacing, write_tensors
 from headtail.graph.audit import LeakAudit
 from headtail.graph.features import read_features
 from headtail.graph.graph import Cleaning, Graph, HeldOut
 from headtail.graph.names import NodeNames
+from headtail.graph.restored import check_tensors
 from headtail.graph.split import Split
 from headtail.graph.task import LinkTask
 
@@ -82,8 +85,9 @@ def load_task(folder: Path) -> LinkTask:
     if not names_file.is_file():
         raise RunError(f"{names_file} does not exist; is {folder} a run folder written by headtail?")
     try:
-        index = pd.Index(pd.read_parquet(names_file)["name"])
+        index = _read_names(names_file)
         count, directed = int(str(facts["num_nodes"])), bool(facts["directed"])
+        check_tensors(tensors, count, str(facts["metric"]))
         valid = HeldOut(tensors["valid"], tensors.get("valid_negatives"))
         test = HeldOut(tensors["test"], tensors.get("test_negatives"))
         split = Split(tensors["train"], tensors.get("train_times"), valid, test, str(facts["strategy"]))
@@ -109,9 +113,26 @@ def load_task(folder: Path) -> LinkTask:
         task = LinkTask(graph, split, str(facts["metric"]), leaks, train_view, test_view, lambda: features)
         if len(index) != count or fingerprint(task) != facts["fingerprint"]:
             raise ValueError("its graph or its node names do not match their fingerprint")
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except (KeyError, TypeError, ValueError, OSError, pa.ArrowException) as error:
         raise RunError(f"{folder} is damaged ({error}); restore it from a copy, or train again.") from error
     return task
+
+
+def _read_names(file: Path) -> pd.Index:
+    """Returns the node names in node order.
+
+    Raises:
+        ValueError: they are neither texts nor integers, or one stands for two nodes.
+    """
+    column = read_columns(file, ["name"])["name"]
+    kind = column.type
+    known = any(is_kind(kind) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string))
+    if column.null_count or not known:
+        raise ValueError(f"the node names are {kind}, {column.null_count} of them missing")
+    index: pd.Index = pd.Index(column.to_pandas())
+    if not index.is_unique:
+        raise ValueError("two nodes have the same name")
+    return index
 
 
 def _counts_up(index: pd.Index) -> bool:
