@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "fuzz"))
 
-from fuzz_pool import SPARE_BYTES, fuzz
-from fuzz_worker import Outcome
+from fuzz_pool import SPARE_BYTES, Outcome, fuzz, limit_memory
 
+OWN_BYTES = 4 << 30
 RESULTS = ("accepted", "refused", "failed")
 
 
@@ -26,11 +26,11 @@ def table(outcomes: list[Outcome]) -> str:
     """Returns readers × outcomes as Markdown, with the longest time and the most memory of a case."""
     by_reader: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        by_reader[outcome.reader].append(outcome)
+        by_reader[outcome.case.reader].append(outcome)
     lines = ["| reader | tried | accepted | refused | failed | longest, s | most memory, MB |", "|---" * 7 + "|"]
     for name, part in [*sorted(by_reader.items()), ("**all**", outcomes)]:
-        counts = Counter(outcome.result for outcome in part)
-        longest, most = max(one.seconds for one in part), max(one.grown for one in part) / 1e6
+        counts = Counter(outcome.reading.result for outcome in part)
+        longest, most = max(one.reading.seconds for one in part), max(one.reading.grown for one in part) / 1e6
         cells = [
             name,
             f"{len(part):,}",
@@ -42,6 +42,14 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def tell(outcome: Outcome, folder: Path) -> None:
+    """Says what a case was and what became of it."""
+    case, kept = outcome.case, folder / "failed" / str(outcome.case.number)
+    done = " + ".join(case.mutations)
+    print(f"case {case.number}: {case.reader}, {case.file}, {done}: {outcome.reading.result}; files: {kept}")
+    print(outcome.reading.detail.rstrip(), end="\n\n", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=10_000, help="cases")
@@ -51,22 +59,23 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="run this case alone, and keep its files")
     parser.add_argument("--folder", type=Path, help="where files of failures stay (default: a new temporary folder)")
     options = parser.parse_args()
+    limit_memory(OWN_BYTES)  # whatever goes wrong here must not cost others their memory
     folder = options.folder or Path(tempfile.mkdtemp(prefix="fuzz-"))
     folder.mkdir(parents=True, exist_ok=True)
     cases = range(options.count) if options.only is None else range(options.only, options.only + 1)
     start = time.perf_counter()
-    outcomes = list(fuzz(cases, options.seed, folder, options.jobs, options.seconds))
-    if options.only is not None:
-        print(outcomes[0])
+    outcomes = []
+    for outcome in fuzz(cases, options.seed, folder, options.jobs, options.seconds):
+        outcomes.append(outcome)
+        if outcome.reading.result == "failed" or options.only is not None:
+            tell(outcome, folder)
+        if len(outcomes) % 1000 == 0:
+            print(f"{len(outcomes):,} cases, {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    outcomes.sort(key=lambda outcome: outcome.case.number)
     print(table(outcomes))
-    failures = [outcome for outcome in outcomes if outcome.result == "failed"]
-    for one in failures:
-        kept = folder / "failed" / str(one.case)
-        print(f"\ncase {one.case}: {one.reader}, {one.file}, {' + '.join(one.mutations)}; files: {kept}")
-        print(one.detail.rstrip())
     spare = SPARE_BYTES >> 20
     print(f"\n{len(outcomes):,} cases in {time.perf_counter() - start:.0f} s; {spare} MiB to spare, {folder}")
-    return 1 if failures else 0
+    return int(any(outcome.reading.result == "failed" for outcome in outcomes))
 
 
 if __name__ == "__main__":

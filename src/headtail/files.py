@@ -33,6 +33,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _create(temporary)
         yield temporary
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())
@@ -43,6 +44,12 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # an impossible path was told above
             temporary.unlink(missing_ok=True)
+
+
+def _create(path: Path) -> None:
+    """Creates a file that nobody else made: a link that someone put there would lead the writing elsewhere."""
+    path.unlink(missing_ok=True)  # of a process of the same number that was killed
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _reason(error: Exception) -> str:

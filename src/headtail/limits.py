@@ -3,6 +3,9 @@
 from headtail.errors import DataError
 from headtail.memory import spare_bytes
 
+# The rest is for what is made of the input, and for others.
+USED_SHARE = 0.8
+
 
 def refuse_beyond_memory(what: str, needed: int) -> None:
     """Refuses to begin what the machine cannot end.
@@ -15,7 +18,7 @@ def refuse_beyond_memory(what: str, needed: int) -> None:
         DataError: there is not that much memory.
     """
     spare = spare_bytes()
-    if needed > spare:
+    if needed > USED_SHARE * spare:
         raise DataError(
             f"{what} needs {amount(needed)} of memory, and {amount(spare)} are free; if it should be that large, "
             "use a machine with more memory"

@@ -1,47 +1,110 @@
-"""Sends cases to processes that may crash, hang or run out of memory, and collects what became of them."""
+"""Damages files, and sends them to processes that may crash, hang or run out of memory, and are started again."""
 
 import json
 import os
+import random
+import resource
 import select
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
-from fuzz_worker import Outcome, make_corpus, targets
+from fuzz_worker import Reading, targets
+from reader_targets import TEXT, mutations_for
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "src"
 SPARE_BYTES = 1 << 30
 START_SECONDS = 300.0
+# What damages files must understand some of them, and a bomb would unpack in its hands: after these comes no other.
+LAST = {"text_bomb", "repeated_strings"}
 
 
-@dataclass
+@dataclass(frozen=True)
+class Case:
+    """Damaged input: which reader it is for (by number and name), and what was done to which file."""
+
+    number: int
+    target: int
+    reader: str
+    file: str
+    mutations: list[str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case and what became of it."""
+
+    case: Case
+    reading: Reading
+
+
+def limit_memory(spare: int) -> None:
+    """Lets this process and those it starts take so much more memory, and no more."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    limit = pages * resource.getpagesize() + spare
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if hard == resource.RLIM_INFINITY or limit < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+def make_corpus(folder: Path) -> None:
+    """Writes a valid input of every reader, twice: one to damage copies of, one to warm up with."""
+    for target in targets():
+        (folder / "valid" / target.name).mkdir(parents=True)
+        target.seed(folder / "valid" / target.name)
+    shutil.copytree(folder / "valid", folder / "warm")  # a reader may write where it read
+
+
+def damage(corpus: Path, place: Path, seed: int, number: int) -> Case:
+    """Copies the valid input of a reader to `place` and damages one file of it; the same for the same numbers."""
+    rng, readers = random.Random(f"{seed}/{number}"), targets()
+    target = readers[number % len(readers)]
+    shutil.copytree(corpus / "valid" / target.name, place)
+    file = rng.choice(target.spoil)
+    known = mutations_for(file)
+    # Those that know the format are rarer than they are telling.
+    suited = sorted(set(known) - set(mutations_for("unknown"))) or sorted(TEXT)
+    chosen: list[str] = []
+    content = (place / file).read_bytes()
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        name = rng.choice(suited if rng.random() < 0.5 else sorted(known))
+        try:
+            content = known[name](rng, content)
+        except Exception:  # damaged too much already for a mutation that has to understand it
+            continue
+        chosen.append(name)
+        if name in LAST:
+            break
+    (place / file).write_bytes(content)
+    return Case(number, number % len(readers), target.name, file, chosen)
+
+
 class Worker:
     """One process, started again whenever it is lost."""
 
-    corpus: Path
-    seed: int
-    seconds: float
-    log: Path
-    process: "subprocess.Popen[bytes] | None" = field(default=None)
+    def __init__(self, warm: Path, seconds: float, log: Path) -> None:
+        self.warm, self.seconds, self.log = warm, seconds, log
+        self.process: subprocess.Popen[bytes] | None = None
 
-    def run(self, case: int, place: Path) -> Outcome:
-        """Runs one case; a process that dies or takes too long is that case's failure."""
+    def read(self, case: Case, place: Path) -> Reading:
+        """Reads damaged input; a process that dies or takes too long is a failure of the case."""
         process = self.process = self.process or self._start()
         assert process.stdin is not None
-        process.stdin.write(f"{case} {place}\n".encode())
+        process.stdin.write(f"{case.target} {place}\n".encode())
         process.stdin.flush()
         line = self._line(self.seconds)
         if line:
-            return Outcome(**json.loads(line))
+            return Reading(**json.loads(line))
+        silent = process.poll() is None
         self.stop()
-        reader = targets()[case % len(targets())].name
-        what = f"no answer within {self.seconds:g} s" if process.returncode == -9 else "the process died"
-        return Outcome(case, reader, "", [], "failed", f"{what} ({process.returncode})", self.seconds, 0)
+        what = f"no answer within {self.seconds:g} s" if silent else f"the process died ({process.returncode})"
+        return Reading("failed", what, self.seconds, 0)
 
     def stop(self) -> None:
         if self.process is not None:
@@ -53,10 +116,9 @@ class Worker:
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join((str(SOURCE), str(HERE))),
             "OMP_NUM_THREADS": "1",
-            "ARROW_NUM_THREADS": "1",
             "PYTHONWARNINGS": "default",
         }
-        command = [sys.executable, str(HERE / "fuzz_worker.py"), str(self.corpus), str(self.seed), str(SPARE_BYTES)]
+        command = [sys.executable, str(HERE / "fuzz_worker.py"), str(self.warm), str(SPARE_BYTES)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment
@@ -73,29 +135,29 @@ class Worker:
         return self.process.stdout.readline() if ready else b""
 
 
-def fuzz(cases: range, seed: int, folder: Path, jobs: int = 1, seconds: float = 20.0) -> Iterator[Outcome]:
+def fuzz(numbers: range, seed: int, folder: Path, jobs: int = 1, seconds: float = 20.0) -> Iterator[Outcome]:
     """Yields what became of every case; the files of those that failed stay in `folder`/failed."""
-    corpus = folder / "corpus"
-    for copy in ("valid", "warm"):  # a reader may write where it read
-        if copy == "valid":
-            make_corpus(corpus / copy)
-        else:
-            shutil.copytree(corpus / "valid", corpus / copy)
-    (folder / "failed").mkdir(exist_ok=True)
-    workers = [Worker(corpus, seed, seconds, folder / f"worker{number}.log") for number in range(jobs)]
+    make_corpus(folder / "corpus")
+    (folder / "failed").mkdir()
+    workers = [Worker(folder / "corpus" / "warm", seconds, folder / f"worker{job}.log") for job in range(jobs)]
 
-    def share(number: int) -> Iterator[Outcome]:
-        for case in cases[number::jobs]:
-            place = folder / "failed" / str(case)
-            outcome = workers[number].run(case, place)
-            if outcome.result != "failed":
-                shutil.rmtree(place, ignore_errors=True)
-            yield outcome
+    def share(job: int) -> None:
+        try:
+            for number in numbers[job::jobs]:
+                place = folder / "failed" / str(number)
+                case = damage(folder / "corpus", place, seed, number)
+                outcome = Outcome(case, workers[job].read(case, place))
+                if outcome.reading.result != "failed":
+                    shutil.rmtree(place)
+                found.put(outcome)
+        finally:
+            workers[job].stop()
+            found.put(None)
 
-    try:
-        with ThreadPoolExecutor(jobs) as pool:
-            for outcomes in pool.map(lambda number: list(share(number)), range(jobs)):
-                yield from outcomes
-    finally:
-        for worker in workers:
-            worker.stop()
+    found: SimpleQueue[Outcome | None] = SimpleQueue()
+    with ThreadPoolExecutor(jobs) as pool:
+        ended = [pool.submit(share, job) for job in range(jobs)]
+        for _ in range(jobs):
+            yield from iter(found.get, None)
+        for job in ended:
+            job.result()
