@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000, help="cases")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
-    parser.add_argument("--seconds", type=float, default=20.0, help="time limit of a case")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit of a case")
     parser.add_argument("--only", type=int, help="run this case alone, and keep its files")
     parser.add_argument("--folder", type=Path, help="where files of failures stay (default: a new temporary folder)")
     options = parser.parse_args()

@@ -295,6 +295,6 @@ def text_bomb(unpacked: int, row: bytes = b"1,2\n") -> bytes:
 
 GZ: Mapping[str, Mutation] = {
     **repacked(gzip.compress, gzip.decompress),
-    "text_bomb": lambda rng, data: text_bomb(2 * 10**9, b"from,to,year\n"),
+    "text_bomb": lambda rng, data: text_bomb(2 * 10**9, rng.choice((b"from,to,year\n", b"1,2,3\n"))),
 }
 XZ: Mapping[str, Mutation] = repacked(lambda data: lzma.compress(data, preset=0), lzma.decompress)

@@ -135,7 +135,7 @@ class Worker:
         return self.process.stdout.readline() if ready else b""
 
 
-def fuzz(numbers: range, seed: int, folder: Path, jobs: int = 1, seconds: float = 20.0) -> Iterator[Outcome]:
+def fuzz(numbers: range, seed: int, folder: Path, jobs: int = 1, seconds: float = 60.0) -> Iterator[Outcome]:
     """Yields what became of every case; the files of those that failed stay in `folder`/failed."""
     make_corpus(folder / "corpus")
     (folder / "failed").mkdir()
