@@ -1,6 +1,6 @@
 """Damages small valid files in ten thousand ways and lets every reader try them; prints a table by reader.
 
-Each case is read in a process with 1 GiB of memory to spare and a time limit. It must be accepted, or refused with one
+Each case is read in a process with little memory to spare and a time limit. It must be accepted, or refused with one
 sentence; a traceback, a crash, a hang or a longer answer is a failure, and its files are kept.
 
     python scripts/fuzz_readers.py --count 10000 --seed 0
@@ -56,6 +56,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of a case")
+    parser.add_argument("--spare", type=int, default=SPARE_BYTES >> 20, help="memory a case may take, MiB")
     parser.add_argument("--only", type=int, help="run this case alone, and keep its files")
     parser.add_argument("--folder", type=Path, help="where files of failures stay (default: a new temporary folder)")
     options = parser.parse_args()
@@ -65,7 +66,7 @@ def main() -> int:
     cases = range(options.count) if options.only is None else range(options.only, options.only + 1)
     start = time.perf_counter()
     outcomes = []
-    for outcome in fuzz(cases, options.seed, folder, options.jobs, options.seconds):
+    for outcome in fuzz(cases, options.seed, folder, options.jobs, options.seconds, options.spare << 20):
         outcomes.append(outcome)
         if outcome.reading.result == "failed" or options.only is not None:
             tell(outcome, folder)
@@ -73,8 +74,7 @@ def main() -> int:
             print(f"{len(outcomes):,} cases, {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     outcomes.sort(key=lambda outcome: outcome.case.number)
     print(table(outcomes))
-    spare = SPARE_BYTES >> 20
-    print(f"\n{len(outcomes):,} cases in {time.perf_counter() - start:.0f} s; {spare} MiB to spare, {folder}")
+    print(f"\n{len(outcomes):,} cases in {time.perf_counter() - start:.0f} s; {options.spare} MiB to spare, {folder}")
     return int(any(outcome.reading.result == "failed" for outcome in outcomes))
 
 

@@ -88,8 +88,8 @@ def damage(corpus: Path, place: Path, seed: int, number: int) -> Case:
 class Worker:
     """One process, started again whenever it is lost."""
 
-    def __init__(self, warm: Path, seconds: float, log: Path) -> None:
-        self.warm, self.seconds, self.log = warm, seconds, log
+    def __init__(self, warm: Path, seconds: float, spare: int, log: Path) -> None:
+        self.warm, self.seconds, self.spare, self.log = warm, seconds, spare, log
         self.process: subprocess.Popen[bytes] | None = None
 
     def read(self, case: Case, place: Path) -> Reading:
@@ -118,7 +118,7 @@ class Worker:
             "OMP_NUM_THREADS": "1",
             "PYTHONWARNINGS": "default",
         }
-        command = [sys.executable, str(HERE / "fuzz_worker.py"), str(self.warm), str(SPARE_BYTES)]
+        command = [sys.executable, str(HERE / "fuzz_worker.py"), str(self.warm), str(self.spare)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment
@@ -135,11 +135,13 @@ class Worker:
         return self.process.stdout.readline() if ready else b""
 
 
-def fuzz(numbers: range, seed: int, folder: Path, jobs: int = 1, seconds: float = 60.0) -> Iterator[Outcome]:
+def fuzz(
+    numbers: range, seed: int, folder: Path, jobs: int = 1, seconds: float = 60.0, spare: int = SPARE_BYTES
+) -> Iterator[Outcome]:
     """Yields what became of every case; the files of those that failed stay in `folder`/failed."""
     make_corpus(folder / "corpus")
     (folder / "failed").mkdir()
-    workers = [Worker(folder / "corpus" / "warm", seconds, folder / f"worker{job}.log") for job in range(jobs)]
+    workers = [Worker(folder / "corpus" / "warm", seconds, spare, folder / f"worker{job}.log") for job in range(jobs)]
 
     def share(job: int) -> None:
         try:

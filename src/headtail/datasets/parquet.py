@@ -32,6 +32,7 @@ def read_columns(path: Path, names: Sequence[str]) -> pa.Table:
     batches, held = [], 0
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
+            batch.validate(full=True)  # whether text is UTF-8, for one, nobody has looked at yet
             batches.append(batch)
             held += batch.nbytes
             refuse_beyond_memory(str(path), held)  # what is made of the columns takes as much again
