@@ -27,7 +27,7 @@ def table(outcomes: list[Outcome]) -> str:
     by_reader: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_reader[outcome.case.reader].append(outcome)
-    lines = ["| reader | tried | accepted | refused | failed | longest, s | most memory, MB |", "|---" * 7 + "|"]
+    lines = ["| reader | tried | accepted | refused | failed | longest, CPU s | most memory, MB |", "|---" * 7 + "|"]
     for name, part in [*sorted(by_reader.items()), ("**all**", outcomes)]:
         counts = Counter(outcome.reading.result for outcome in part)
         longest, most = max(one.reading.seconds for one in part), max(one.reading.grown for one in part) / 1e6
@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000, help="cases")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
-    parser.add_argument("--seconds", type=float, default=60.0, help="time limit of a case")
+    parser.add_argument("--seconds", type=float, default=20.0, help="processor time a case may take")
     parser.add_argument("--spare", type=int, default=SPARE_BYTES >> 20, help="memory a case may take, MiB")
     parser.add_argument("--only", type=int, help="run this case alone, and keep its files")
     parser.add_argument("--folder", type=Path, help="where files of failures stay (default: a new temporary folder)")

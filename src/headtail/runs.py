@@ -31,10 +31,24 @@ def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> None:
     if resume:
         if not (folder / CHECKPOINT_FILE).is_file():
             raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
+        refuse_ways_out(folder)
     elif (folder / CONFIG_FILE).exists() and not overwrite:
         raise HeadtailError(
             f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
         )
+
+
+def refuse_ways_out(folder: Path) -> None:
+    """Refuses files of a run that are links to somewhere else.
+
+    Raises:
+        RunError: one is.
+    """
+    home = folder.resolve()
+    for name in RUN_FILES:
+        path = folder / name
+        if path.is_symlink() and path.resolve().parent != home:
+            raise RunError(f"{path} is a link that leads out of the run folder; put the file itself there.")
 
 
 @contextmanager

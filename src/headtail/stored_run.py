@@ -13,7 +13,7 @@ from headtail.errors import RunError
 from headtail.graph.store import fingerprint, load_task
 from headtail.limits import refuse_beyond_memory
 from headtail.methods import check_names, make_method
-from headtail.runs import CONFIG_FILE, RUN_FILES, read_history
+from headtail.runs import CONFIG_FILE, read_history, refuse_ways_out
 from headtail.training.checkpoint import MODEL_FILE, load_model
 from headtail.training.learner import TaskMethod
 from headtail.training.observer import Record
@@ -55,19 +55,6 @@ def read_run(folder: Path, device: str) -> StoredRun:
     except RuntimeError as error:
         raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
     return StoredRun(config, method, best_epoch, read_history(folder))
-
-
-def refuse_ways_out(folder: Path) -> None:
-    """Refuses files of a run that are links to somewhere else.
-
-    Raises:
-        RunError: one is.
-    """
-    home = folder.resolve()
-    for name in RUN_FILES:
-        path = folder / name
-        if path.is_symlink() and path.resolve().parent != home:
-            raise RunError(f"{path} is a link that leads out of the run folder; put the file itself there.")
 
 
 def _refuse_misfit(config: Config, weights: dict[str, Tensor], folder: Path) -> None:

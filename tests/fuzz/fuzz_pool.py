@@ -8,6 +8,7 @@ import select
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ from reader_targets import TEXT, mutations_for
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "src"
-SPARE_BYTES = 1 << 30
-START_SECONDS = 300.0
+SPARE_BYTES = 512 << 20
+# A process that waits for ever uses no processor time.
+SILENT_SECONDS = 600.0
 # What damages files must understand some of them, and a bomb would unpack in its hands: after these comes no other.
 LAST = {"text_bomb", "repeated_strings"}
 
@@ -98,7 +100,7 @@ class Worker:
         assert process.stdin is not None
         process.stdin.write(f"{case.target} {place}\n".encode())
         process.stdin.flush()
-        line = self._line(self.seconds)
+        line = self._line(_processor_seconds(process.pid) + self.seconds)
         if line:
             return Reading(**json.loads(line))
         silent = process.poll() is None
@@ -123,20 +125,30 @@ class Worker:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment
             )
-        if not self._line(START_SECONDS):
+        if not self._line(SILENT_SECONDS):
             raise RuntimeError(f"a worker did not start; see {self.log}")
         return self.process
 
-    def _line(self, seconds: float) -> bytes:
-        """Returns the next line of the process, nothing if it dies or is silent for so long."""
-        assert self.process is not None
-        assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
-        return self.process.stdout.readline() if ready else b""
+    def _line(self, most_seconds: float) -> bytes:
+        """Returns the next line of the process, nothing if it dies or has used so much processor time before."""
+        process = self.process
+        assert process is not None
+        assert process.stdout is not None
+        end = time.monotonic() + SILENT_SECONDS
+        while not select.select([process.stdout], [], [], 0.5)[0]:
+            if _processor_seconds(process.pid) > most_seconds or time.monotonic() > end:
+                return b""
+        return process.stdout.readline()
+
+
+def _processor_seconds(process: int) -> float:
+    """Returns the processor time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def fuzz(
-    numbers: range, seed: int, folder: Path, jobs: int = 1, seconds: float = 60.0, spare: int = SPARE_BYTES
+    numbers: range, seed: int, folder: Path, jobs: int = 1, seconds: float = 20.0, spare: int = SPARE_BYTES
 ) -> Iterator[Outcome]:
     """Yields what became of every case; the files of those that failed stay in `folder`/failed."""
     make_corpus(folder / "corpus")

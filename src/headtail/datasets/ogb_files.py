@@ -38,14 +38,15 @@ def read_csv_matrix(path: Path, kind: Literal["int64", "float32"]) -> NDArray[An
         # Types are told, not found out: what is no number is refused at the first, and never held as text.
         types = {f"f{position}": pa.type_for_alias(kind) for position in range(columns)}
         with unpacked(path, copies=1) as stream:
-            table = pacsv.read_csv(
+            # Block after block, so that the first wrong one is also the last.
+            blocks = pacsv.open_csv(
                 pa.PythonFile(stream, "r"),
-                # One thread: unpacking takes the most time.
                 read_options=pacsv.ReadOptions(use_threads=False, autogenerate_column_names=True),
                 convert_options=pacsv.ConvertOptions(column_types=types),
             )
-        refuse_beyond_memory(str(path), table.num_rows * table.num_columns * np.dtype(kind).itemsize)
-        matrix = np.empty((table.num_rows, table.num_columns), dtype=kind)
+            table = pa.Table.from_batches(blocks)
+        refuse_beyond_memory(str(path), table.num_rows * columns * np.dtype(kind).itemsize)
+        matrix = np.empty((table.num_rows, columns), dtype=kind)
         for position, column in enumerate(table.columns):
             if column.null_count:
                 raise ValueError(f"{column.null_count} fields of column {position + 1} are empty")
