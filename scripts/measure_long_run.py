@@ -79,11 +79,9 @@ def plot(samples: Mapping[str, Sequence[float]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(10, 2.8), dpi=120)
-    for place, (name, unit) in zip(
-        axes, (("memory", "MiB"), ("open files", ""), ("processor seconds", "")), strict=True
-    ):
+    for place, name in zip(axes, samples, strict=True):
         place.plot(range(1, len(samples[name]) + 1), samples[name], linewidth=1)
-        place.set_title(f"{name}{f', {unit}' if unit else ''}", loc="left", fontsize=10)
+        place.set_title(f"{name}, MiB" if name == "memory" else name, loc="left", fontsize=10)
         place.set_xlabel("epoch")
         place.set_ylim(0, 1.3 * max(samples[name]))
         place.grid(alpha=0.25)

@@ -133,16 +133,17 @@ def _check_shapes(found: dict[str, Tensor], wanted: Mapping[str, Tensor]) -> Non
 
 
 def _check_optimizer(state: dict[int, dict[str, Tensor]], optimizer: torch.optim.Optimizer) -> None:
-    """Checks what torch does not: that the state of every weight is of its shape.
+    """Checks what torch does not: that the state of every weight is Adam's, and of its shape.
 
     Raises:
         ValueError: it is not.
     """
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     for place, parts in state.items():
-        shapes = {tensor.shape for name, tensor in parts.items() if name != "step"}
-        if not 0 <= place < len(weights) or shapes - {weights[place].shape}:
-            raise ValueError(f"the optimiser's state of weight {place} has another shape")
+        shapes = {name: tensor.shape for name, tensor in parts.items()}
+        whole = dict.fromkeys(("exp_avg", "exp_avg_sq"), weights[place].shape) if 0 <= place < len(weights) else {}
+        if shapes != {"step": torch.Size(), **whole}:
+            raise ValueError(f"the optimiser's state of weight {place} is not that of such a weight")
 
 
 def save_model(folder: Path, weights: dict[str, Tensor], fingerprint: str, best_epoch: int) -> None:
