@@ -8,6 +8,7 @@ sentence; a traceback, a crash, a hang or a longer answer is a failure, and its 
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -74,8 +75,11 @@ def main() -> int:
             print(f"{len(outcomes):,} cases, {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     outcomes.sort(key=lambda outcome: outcome.case.number)
     print(table(outcomes))
-    print(f"\n{len(outcomes):,} cases in {time.perf_counter() - start:.0f} s; {options.spare} MiB to spare, {folder}")
-    return int(any(outcome.reading.result == "failed" for outcome in outcomes))
+    print(f"\n{len(outcomes):,} cases in {time.perf_counter() - start:.0f} s; {options.spare} MiB to spare")
+    failed = any(outcome.reading.result == "failed" for outcome in outcomes)
+    if not failed and options.folder is None:
+        shutil.rmtree(folder)
+    return int(failed)
 
 
 if __name__ == "__main__":
