@@ -10,7 +10,17 @@ from headtail.kernels import gather
 from headtail.sampling.places import PairPlaces
 
 # Entries of each row: empty rows, single entries, rows longer than any tile, no rows, no entries.
-RAGGED = [[0, 1, 70, 0, 3, 16, 17, 2, 0], [5], [0], [0, 0, 0], [], [1] * 40, [300, 0, 1]]
+RAGGED = [
+    [0, 1, 70, 0, 3, 16, 17, 2, 0],
+    [5],
+    [0],
+    [0, 0, 0],
+    [],
+    [1] * 40,
+    [300, 0, 1],
+    [128, 129, 0, 600],
+    [2] * 66 + [200, 1, 130],
+]
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -28,7 +38,7 @@ def rows_of(lengths: list[int], sources: int) -> CSR:
 @pytest.mark.parametrize("index", [torch.int32, torch.int64])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("lengths", RAGGED, ids=str)
-@pytest.mark.parametrize("d", [1, 7, 64])
+@pytest.mark.parametrize("d", [1, 7, 100])
 def test_segment_sum(lengths: list[int], d: int, weighted: bool, index: torch.dtype) -> None:
     rows, x = rows_of(lengths, 23), draw(23, d)
     weight = rows.weight if weighted else None

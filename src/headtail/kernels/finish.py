@@ -81,6 +81,7 @@ class _Finish(torch.autograd.Function):
         ctx.save_for_backward(h, out, length, alpha, gamma, beta, mean, spread)
         ctx.relu, ctx.unit, ctx.residual = relu, unit, previous is not None
         ctx.mark_non_differentiable(mean, spread)
+        ctx.set_materialize_grads(False)
         return out, mean, spread
 
     @staticmethod
@@ -126,6 +127,7 @@ class _FusedFinish(torch.autograd.Function):
         ctx.relu, ctx.unit, ctx.residual = relu, unit, previous is not None
         mean, spread = found[0], found[1]
         ctx.mark_non_differentiable(mean, spread)
+        ctx.set_materialize_grads(False)
         return out, mean, spread
 
     @staticmethod

@@ -58,6 +58,7 @@ class _FusedJudge(torch.autograd.Function):
         ctx.save_for_backward(x, weight, y, other, h, count, found, alpha, gamma, last)
         mean, spread = found[0], found[1]
         ctx.mark_non_differentiable(mean, spread)
+        ctx.set_materialize_grads(False)
         return logits, mean, spread
 
     @staticmethod

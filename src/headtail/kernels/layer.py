@@ -79,6 +79,7 @@ class _FusedLayer(torch.autograd.Function):
         ctx.relu, ctx.unit, ctx.residual, ctx.plus = relu, unit, residual, plus is not None
         mean, spread = found[0], found[1]
         ctx.mark_non_differentiable(mean, spread)
+        ctx.set_materialize_grads(False)  # no zeros for what has no gradient
         return out, mean, spread
 
     @staticmethod

@@ -27,11 +27,16 @@ def _moments(h_ptr, count_ptr, part_ptr, n, d, ROWS: tl.constexpr, COLS: tl.cons
     start = program * ROWS
     some = tl.load(h_ptr + start.to(tl.int64) * d + col, in_row & (start < count), 0.0).to(tl.float32)
     total, squares = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
+    place = start.to(tl.int64) * d + tl.arange(0, ROWS).to(tl.int64)[:, None] * d + col[None, :]
+    row = start + tl.arange(0, ROWS)
+    ahead = tl.load(h_ptr + place, (row < count)[:, None] & in_row[None, :], 0.0)
     seen = 0
     for first in range(start, count, programs * ROWS):
-        row = first + tl.arange(0, ROWS)
-        inside = (row < count)[:, None] & in_row[None, :]
-        h = tl.load(h_ptr + row.to(tl.int64)[:, None] * d + col[None, :], inside, 0.0).to(tl.float32)
+        h, inside = ahead.to(tl.float32), (row < count)[:, None] & in_row[None, :]
+        # The next tile is on its way while this one is summed.
+        row += programs * ROWS
+        place += (programs * ROWS).to(tl.int64) * d
+        ahead = tl.load(h_ptr + place, (row < count)[:, None] & in_row[None, :], 0.0)
         off = tl.where(inside, h - some[None, :], 0.0)
         total += off
         squares += off * off
