@@ -9,11 +9,11 @@ from headtail.kernels.launch import power_of_two, tile_rows
 
 # Rows of more entries are cut into columns and summed by programs of their own: one of them alone would take as long as
 # all others together.
-LONG = 128
-# Entries that are gathered at once where rows have few on average, more, and many; and of a long row.
-FEW, MORE, MANY, OF_LONG = 4, 8, 16, 256
-# Elements of one entry of every row that a program sums; rows that one looks through for long ones, and its columns.
-ABREAST, LOOKED_AT, COLUMNS = 1024, 64, 64
+LONG = 32
+# Entries of every row that are on their way at once, elements of one entry of all rows of a program, and its warps.
+AT_ONCE, ABREAST, WARPS = 4, 1024, 4
+# Programs that look for long rows; the entries and columns of these that one sums at once.
+LOOKING, OF_LONG, COLUMNS = 1024, 256, 64
 
 
 @triton.jit
@@ -21,15 +21,15 @@ def _entries(
     entry, real, in_row, col, a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, d,
     WEIGHTED: tl.constexpr, PRODUCT: tl.constexpr,
 ):  # fmt: skip
-    """Returns weight_e · x[a_e] (⊙ y[b_e]) for entries e of any shape, with the columns as one more dimension."""
-    inside = tl.expand_dims(real, -1) & in_row
+    """Returns weight_e · x[a_e] (⊙ y[b_e]) for entries e, a row each."""
+    inside = real[:, None] & in_row[None, :]
     a = tl.load(a_ptr + entry, real, 0).to(tl.int64)
-    value = tl.load(x_ptr + tl.expand_dims(a, -1) * d + col, inside, 0.0).to(tl.float32)
+    value = tl.load(x_ptr + a[:, None] * d + col[None, :], inside, 0.0).to(tl.float32)
     if PRODUCT:
         b = tl.load(b_ptr + a, real, 0).to(tl.int64)
-        value *= tl.load(y_ptr + tl.expand_dims(b, -1) * d + col, inside, 0.0).to(tl.float32)
+        value *= tl.load(y_ptr + b[:, None] * d + col[None, :], inside, 0.0).to(tl.float32)
     if WEIGHTED:
-        value *= tl.expand_dims(tl.load(weight_ptr + entry, real, 0.0), -1)
+        value *= tl.load(weight_ptr + entry, real, 0.0)[:, None]
     return value
 
 
@@ -41,7 +41,7 @@ def _segment_sum(
 ):  # fmt: skip
     """Program i writes Σ_e weight_e · x[a_e] (⊙ y[b_e]) over the entries e of each of ROWS rows that is not long.
 
-    Entries are the first dimension of a tile, so every thread sums what it has read.
+    One entry of every row is a tile, so every thread sums what it has read.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     real = row < rows
@@ -52,13 +52,11 @@ def _segment_sum(
     in_row = col < d
     total = tl.zeros([ROWS, COLS], tl.float32)
     for offset in range(0, tl.max(last - first, 0), ENTRIES):
-        entry = first[None, :] + offset + tl.arange(0, ENTRIES)[:, None]
-        total += tl.sum(
-            _entries(
-                entry, entry < last[None, :], in_row[None, None, :], col[None, None, :],
-                a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, d, WEIGHTED, PRODUCT,
-            ), 0,
-        )  # fmt: skip
+        for each in tl.static_range(ENTRIES):
+            entry = first + offset + each
+            total += _entries(
+                entry, entry < last, in_row, col, a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, d, WEIGHTED, PRODUCT
+            )
     place = row.to(tl.int64)[:, None] * d + col[None, :]
     tl.store(out_ptr + place, total, (real & short)[:, None] & in_row[None, :])
 
@@ -70,24 +68,23 @@ def _long_segment_sum(
     ENTRIES: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     """Program (i, j) writes COLS columns of the sums of those among ROWS rows that are long."""
-    start = tl.program_id(0) * ROWS
-    row = start + tl.arange(0, ROWS)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lengths = tl.load(row_ptr + row + 1, row < rows, 0) - tl.load(row_ptr + row, row < rows, 0)
     col = tl.program_id(1) * COLS + tl.arange(0, COLS)
     in_row = col < d
-    if tl.max(lengths, 0) > LONG:
-        for each in range(start, tl.minimum(start + ROWS, rows)):
-            first, last = tl.load(row_ptr + each), tl.load(row_ptr + each + 1)
-            if last - first > LONG:
-                total = tl.zeros([ENTRIES, COLS], tl.float32)
-                for offset in range(first, last, ENTRIES):
-                    entry = offset + tl.arange(0, ENTRIES)
-                    total += _entries(
-                        entry, entry < last, in_row[None, :], col[None, :],
-                        a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, d, WEIGHTED, PRODUCT,
-                    )  # fmt: skip
-                place = tl.full([COLS], each, tl.int64) * d + col
-                tl.store(out_ptr + place, tl.sum(total, 0), in_row)
+    left = tl.where(lengths > LONG, row, rows)
+    each = tl.min(left, 0)
+    while each < rows:
+        first, last = tl.load(row_ptr + each), tl.load(row_ptr + each + 1)
+        total = tl.zeros([ENTRIES, COLS], tl.float32)
+        for offset in range(first, last, ENTRIES):
+            entry = offset + tl.arange(0, ENTRIES)
+            total += _entries(
+                entry, entry < last, in_row, col, a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, d, WEIGHTED, PRODUCT
+            )
+        tl.store(out_ptr + each.to(tl.int64) * d + col, tl.sum(total, 0), in_row)
+        left = tl.where(left > each, left, rows)
+        each = tl.min(left, 0)
 
 
 @triton.jit
@@ -131,12 +128,13 @@ def _sum(row_ptr: Tensor, a: Tensor, b: Tensor | None, weight: Tensor | None, x:
         return out
     given = (row_ptr, a, a if b is None else b, x if weight is None else weight, x, x if y is None else y, out, rows, d)
     kind = {"WEIGHTED": weight is not None, "PRODUCT": y is not None, "LONG": LONG}
-    average, cols = a.numel() / rows, power_of_two(d)
-    entries = FEW if average <= FEW else MORE if average <= MANY else MANY
-    abreast = max(1, ABREAST // cols)
-    _segment_sum[(triton.cdiv(rows, abreast),)](*given, **kind, ENTRIES=entries, ROWS=abreast, COLS=cols)
+    cols = power_of_two(d)
+    abreast, wide = max(1, ABREAST // cols), min(COLUMNS, cols)
+    _segment_sum[(triton.cdiv(rows, abreast),)](
+        *given, **kind, ENTRIES=AT_ONCE, ROWS=abreast, COLS=cols, num_warps=WARPS
+    )
     if a.numel() > LONG:
-        looked_at, wide = min(LOOKED_AT, power_of_two(rows)), min(COLUMNS, cols)
+        looked_at = power_of_two(triton.cdiv(rows, LOOKING))
         _long_segment_sum[(triton.cdiv(rows, looked_at), triton.cdiv(d, wide))](
             *given, **kind, ENTRIES=OF_LONG, ROWS=looked_at, COLS=wide, num_warps=8
         )

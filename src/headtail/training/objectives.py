@@ -1,34 +1,42 @@
 """Training objectives: what the scores of positives and negatives should satisfy (docs/method.md, 5)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headtail.kernels import entropy
+from headtail.kernels.launch import fused
 from headtail.registry import Registry
 from headtail.sampling.sampler import Counts
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What each of the scores given as positives [P] and as negatives [Q] counts; those of each sum to 1, or are all 0.
+    """What each of a padded batch's scores counts, of positives, then of negatives, then of padding.
 
-    Padding counts nothing, so the same list of scores may serve as both.
+    The shares of positives sum to 1, or are all 0, and so do those of negatives; all are [size], so that the same list
+    of scores may serve as both.
     """
 
-    positive: Tensor
-    negative: Tensor
+    counts: Counts
+    size: int
 
+    @cached_property
+    def positive(self) -> Tensor:
+        return self._is_positive / self.counts.positives.clamp(min=1)
 
-def shares_of(counts: Counts, size: int) -> Shares:
-    """Returns what each of `size` scores counts: `counts.positives` positives, then negatives, then padding."""
-    place = torch.arange(size, device=counts.pairs.device)
-    positive = place < counts.positives
-    negative = ~positive & (place < counts.pairs)
-    negatives = (counts.pairs - counts.positives).clamp(min=1)
-    return Shares(positive / counts.positives.clamp(min=1), negative / negatives)
+    @cached_property
+    def negative(self) -> Tensor:
+        real = torch.arange(self.size, device=self.counts.pairs.device) < self.counts.pairs
+        return (real & ~self._is_positive) / (self.counts.pairs - self.counts.positives).clamp(min=1)
+
+    @cached_property
+    def _is_positive(self) -> Tensor:
+        return torch.arange(self.size, device=self.counts.pairs.device) < self.counts.positives
 
 
 class Objective(Protocol):
@@ -56,6 +64,8 @@ def squared_hinge(positive: Tensor, negative: Tensor, negative_of: Tensor, share
 @OBJECTIVES.register("cross_entropy")
 def cross_entropy(positive: Tensor, negative: Tensor, negative_of: Tensor, shares: Shares | None = None) -> Tensor:
     """Binary cross-entropy, positives and negatives weighing the same in total (for MRR)."""
+    if shares is not None and positive is negative and fused(positive):
+        return entropy.cross_entropy(positive, shares.counts.positives, shares.counts.pairs)
     of_positives = _mean(F.softplus(-positive), None if shares is None else shares.positive)
     return of_positives + _mean(F.softplus(negative), None if shares is None else shares.negative)
 

@@ -30,7 +30,7 @@ from headtail.training.captured import CapturedStep, PaddedBatches
 from headtail.training.counters import Counters
 from headtail.training.folds import FoldedBatches
 from headtail.training.learner import EpochBatches, Learner, resolve_auto, resolve_device
-from headtail.training.objectives import shares_of
+from headtail.training.objectives import Shares
 from headtail.training.observer import Observer, Record
 from headtail.training.placement import Footprint, Placement, place_features
 from headtail.training.precision import mixed, resolve_precision
@@ -235,7 +235,7 @@ class GnnMethod(Learner[Batch]):
             logits = self.model.logits(batch.graph, batch).float()
         if batch.counts is None:
             return self.link_loss(logits[:links], logits[links:], batch.negative_of)
-        value = self.objective(logits, logits, batch.negative_of, shares_of(batch.counts, logits.numel()))
+        value = self.objective(logits, logits, batch.negative_of, Shares(batch.counts, logits.numel()))
         return Loss(value, links, logits)
 
     def count(self, batch: Batch, counters: Counters) -> None:
