@@ -268,7 +268,7 @@ def test_numbers_are_places_in_the_list() -> None:
     nodes, found = numbering.extend(first, count, torch.tensor([9, 2, 10, 3, 9]), 6)
     assert nodes.tolist() == [7, 2, 3, 9, 10, 10]
     assert int(found) == 4
-    assert numbering.local(torch.tensor([3, 7, 9, 10, 2]), 6).tolist() == [2, 0, 3, 6, 1]
+    assert numbering.local(torch.tensor([3, 7, 9, 10, 2])).tolist() == [2, 0, 3, 6, 1]
     few, found = numbering.distinct(torch.tensor([5, 1, 10, 5, 8]), 2)
     assert few.tolist() == [1, 5]
     assert int(found) == 3

@@ -120,7 +120,7 @@ class FixedSampler:
         ends = torch.cat([positives.row, negative_row]), torch.cat([positives.col, negative_col])
         heads, num_heads = self.numbering.distinct(ends[0], sizes.heads)
         nodes, num_nodes = self.numbering.extend(heads, num_heads, ends[1], sizes.nodes)
-        left, right = self.numbering.local(ends[0], sizes.nodes), self.numbering.local(ends[1], sizes.nodes)
+        left, right = self.numbering.local(ends[0]), self.numbering.local(ends[1])
         num_positives = asked
         num_pairs = num_positives + negative.sum()
         pairs, of = self._side_by_side(left, right, negative_of, positive, negative)
@@ -222,7 +222,7 @@ class FixedSampler:
             node = torch.where(rows.real, node, nothing)
             below, num_below = self.numbering.extend(targets, count, node, sources)
             fits = fits & (num_below <= sources)
-            col = self.numbering.local(node, sources)
+            col = self.numbering.local(node)
             blocks.append(Block(_with_transposed(rows, col, weight, targets.numel(), sources), 0, count))
             # A target stays expanded whatever its own path says; a node that one row keeps is kept.
             seen = torch.zeros(sources + 1, dtype=torch.bool, device=targets.device)
