@@ -34,7 +34,10 @@ def row_of(start_ptr, rows, entry, real):
 
 
 @triton.jit
-def _starts(length_ptr, sums_ptr, start_ptr, total_ptr, n, blocks, capacity, ROWS: tl.constexpr, STEP: tl.constexpr):
+def _starts(
+    length_ptr, sums_ptr, start_ptr, total_ptr, n, blocks, capacity,
+    KINDS: tl.constexpr, ROWS: tl.constexpr, STEP: tl.constexpr,
+):  # fmt: skip
     block = tl.program_id(0)
     row = block * ROWS + tl.arange(0, ROWS)
     total = sum_before(sums_ptr, blocks, STEP)
@@ -43,19 +46,24 @@ def _starts(length_ptr, sums_ptr, start_ptr, total_ptr, n, blocks, capacity, ROW
     tl.store(start_ptr + 1 + row, tl.where(total <= capacity, end, 0), row < n)
     if block == 0:
         tl.store(start_ptr, 0)
-        tl.store(total_ptr, total)
+        for kind in range(KINDS):
+            tl.store(total_ptr + kind, sum_before(sums_ptr + kind * blocks, blocks, STEP))
+
+
+def blocks_of(rows: int) -> int:
+    """Returns how many blocks of `ROWS` rows there are, one at least."""
+    return max(1, -(-rows // ROWS))
 
 
 def starts(lengths: Tensor, sums: Tensor, capacity: int) -> tuple[Tensor, Tensor]:
-    """Returns where rows start, int64 [n + 1], and their total int64 []; all are empty where they do not fit.
+    """Returns where rows start, int64 [n + 1], and totals int64 [K]; all rows are empty where they do not fit.
 
     Args:
         lengths: int32 [n].
-        sums: int64, the sums of every `ROWS` lengths.
+        sums: int64 [K, blocks_of(n)], block by block: of the lengths, and of what else is to be summed up.
     """
-    n = lengths.numel()
+    n, (kinds, blocks) = lengths.numel(), sums.shape
     start = torch.empty(n + 1, dtype=torch.int64, device=lengths.device)
-    total = torch.empty((), dtype=torch.int64, device=lengths.device)
-    blocks = sums.numel()
-    _starts[(max(1, blocks),)](lengths, sums, start, total, n, blocks, capacity, ROWS=ROWS, STEP=STEP)
+    total = torch.empty(kinds, dtype=torch.int64, device=lengths.device)
+    _starts[(blocks,)](lengths, sums, start, total, n, blocks, capacity, KINDS=kinds, ROWS=ROWS, STEP=STEP)
     return start, total
