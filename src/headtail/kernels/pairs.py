@@ -7,9 +7,6 @@ from torch import Tensor
 
 from headtail.kernels.launch import fused_on
 
-# Where a pair has no place: after all others.
-FAR = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class LinedUp:
@@ -17,7 +14,7 @@ class LinedUp:
 
     Attributes:
         shown: int64 [2, P], places of both ends; padding has the last places.
-        keys: int32 [2, P], the same, but `FAR` for padding and for what has no place.
+        keys: int32 [2, P], the same, but the number of places for padding and for what has no place.
         of: int64 [P], the positive that a negative belongs to; everything else belongs to itself.
         total: int64 [], how many are real.
     """
@@ -40,7 +37,7 @@ def line_up(place: Tensor, ends: Tensor, period: int, count: Tensor, heads: int,
     if fused_on(ends.device):
         from headtail.kernels import pairs_triton
 
-        return LinedUp(*pairs_triton.line_up(place, ends, period, count, heads, nodes, FAR))
+        return LinedUp(*pairs_triton.line_up(place, ends, period, count, heads, nodes))
     size, device = ends.shape[1], ends.device
     itself = torch.arange(size, device=device)
     real = torch.where(itself < period, itself < count, ends[0] < place.numel() - 1)
@@ -49,8 +46,8 @@ def line_up(place: Tensor, ends: Tensor, period: int, count: Tensor, heads: int,
     to = torch.where(real, before - 1, total + itself - before)
     limit = torch.tensor([[heads], [nodes]], device=device)
     local = place[ends].long()
-    keys = torch.full((2, size), FAR, dtype=torch.int32, device=device)
-    keys[:, to] = torch.where(real & (local < limit), local, FAR).int()
+    keys = torch.empty((2, size), dtype=torch.int32, device=device)
+    keys[:, to] = torch.where(real, torch.minimum(local, limit), limit).int()
     of = torch.empty_like(itself)
     of[to] = torch.where(real, itself % period, to)
     return LinedUp(torch.minimum(keys.long(), limit - 1), keys, of, total)

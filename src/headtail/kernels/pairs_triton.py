@@ -27,7 +27,7 @@ def _count(end_ptr, count_ptr, sums_ptr, size, period, nothing, BLOCK: tl.conste
 @triton.jit
 def _line_up(
     place_ptr, end_ptr, count_ptr, sums_ptr, shown_ptr, key_ptr, of_ptr, total_ptr,
-    size, period, heads, nodes, nothing, far, blocks, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    size, period, heads, nodes, nothing, blocks, BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     block = tl.program_id(0)
     pair = block * BLOCK + tl.arange(0, BLOCK)
@@ -39,8 +39,7 @@ def _line_up(
     for side in tl.static_range(2):
         limit = heads if side == 0 else nodes
         node = tl.load(end_ptr + side * size + pair, inside & real, nothing)
-        local = tl.load(place_ptr + node, inside & real, far)
-        key = tl.where(local < limit, local, far)
+        key = tl.minimum(tl.load(place_ptr + node, inside & real, limit), limit)
         tl.store(key_ptr + side * size + to, key, inside)
         tl.store(shown_ptr + side * size + to, tl.minimum(key, limit - 1).to(tl.int64), inside)
     tl.store(of_ptr + to, tl.where(real, pair % period, to), inside)
@@ -49,7 +48,7 @@ def _line_up(
 
 
 def line_up(
-    place: Tensor, ends: Tensor, period: int, count: Tensor, heads: int, nodes: int, far: int
+    place: Tensor, ends: Tensor, period: int, count: Tensor, heads: int, nodes: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Returns what `pairs.LinedUp` is made of."""
     size, device, nothing = ends.shape[1], ends.device, place.numel() - 1
@@ -62,6 +61,6 @@ def line_up(
     _count[(blocks,)](ends, count, sums, size, period, nothing, BLOCK=PAIRS)
     _line_up[(blocks,)](
         place, ends, count, sums, shown, keys, of, total,
-        size, period, heads, nodes, nothing, far, blocks, BLOCK=PAIRS, STEP=STEP,
+        size, period, heads, nodes, nothing, blocks, BLOCK=PAIRS, STEP=STEP,
     )  # fmt: skip
     return shown, keys, of, total

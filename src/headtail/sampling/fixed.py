@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headtail.graph.csr import CSR
 from headtail.kernels.deal import Dealt, deal_rows
-from headtail.kernels.grouping import grouped
+from headtail.kernels.grouping import grouped, transposed
 from headtail.kernels.known import first_unknown
 from headtail.kernels.links import linked
 from headtail.kernels.neighbours import Adjacency, Drawn, Plan, Rows, all_neighbours, draw_neighbours, laid_out
@@ -105,11 +105,9 @@ class FixedSampler:
         heads, num_heads = numbering.distinct(ends[0], sizes.heads)
         nodes, num_nodes = numbering.extend(heads, num_heads, ends[1], sizes.nodes)
         pairs = line_up(numbering.place, ends, sizes.positives, dealt.count, sizes.heads, sizes.nodes)
+        by_left, by_right = grouped(pairs.keys, (sizes.heads, sizes.nodes))
         size = ends.shape[1]
-        groups = {
-            (0, sizes.heads): CSR(*grouped(pairs.keys[0], sizes.heads), size),
-            (1, sizes.nodes): CSR(*grouped(pairs.keys[1], sizes.nodes), size),
-        }
+        groups = {(0, sizes.heads): CSR(*by_left, size), (1, sizes.nodes): CSR(*by_right, size)}
         layers = Layers(None, [], [], [])
         if self.plans:
             scope = (heads, num_heads) if self.sampler.gnn_scope == "rows" else (nodes, num_nodes)
@@ -178,9 +176,8 @@ class FixedSampler:
             link = linked(self.numbering.place, drawn.node, drawn.kept, expanded, sources)
             adjacency = CSR(rows.starts, link.col, sources, drawn.weight)
             # What a backward pass sums over.
-            row_ptr, order = grouped(link.keys, sources)
-            transposed = CSR(row_ptr, drawn.row[order], targets.numel(), drawn.weight[order])
-            adjacency.__dict__["transposed"] = transposed
+            row_ptr, row, weight = transposed(link.keys, sources, drawn.row, drawn.weight)
+            adjacency.__dict__["transposed"] = CSR(row_ptr, row, targets.numel(), weight)
             blocks.append(Block(adjacency, 0, count))
             targets, count, expanded = below, num_below, link.expanded
         nodes = targets.clamp(max=nothing - 1)
