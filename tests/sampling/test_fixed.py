@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from headtail.graph.view import GraphView
+from headtail.kernels.neighbours import rows_of_entries
 from headtail.nn.models import MODELS, ModelShape
 from headtail.sampling.batches import BATCHES, Positives
-from headtail.sampling.fixed import Fixed, FixedSampler, Rows, Sizes
+from headtail.sampling.fixed import Fixed, FixedSampler, Sizes
 from headtail.sampling.fixed_numbering import FixedNumbering
 from headtail.sampling.fixed_sizes import MOST_SIZES, UNIT, positives_of, rooms, sizes_for
 from headtail.sampling.negatives import NEGATIVES, Negatives, NegativeSpace
@@ -256,11 +257,9 @@ def test_sizes_hold_what_epochs_need() -> None:
 
 
 def test_rows_list_their_entries() -> None:
-    rows = Rows.of(torch.tensor([2, 0, 3]), 7)
-    assert rows.row.tolist()[:5] == [0, 0, 2, 2, 2]
-    assert rows.offset.tolist()[:5] == [0, 1, 0, 1, 2]
-    assert rows.real.tolist() == [True] * 5 + [False] * 2
-    assert Rows.of(torch.tensor([2, 0, 3]), 4).row_ptr.tolist() == [0, 0, 0, 0]
+    row, real = rows_of_entries(torch.tensor([0, 2, 2, 5]), 7)
+    assert row.tolist() == [0, 0, 2, 2, 2, 2, 2]
+    assert real.tolist() == [True] * 5 + [False] * 2
 
 
 def test_numbers_are_places_in_the_list() -> None:
@@ -269,7 +268,7 @@ def test_numbers_are_places_in_the_list() -> None:
     nodes, found = numbering.extend(first, count, torch.tensor([9, 2, 10, 3, 9]), 6)
     assert nodes.tolist() == [7, 2, 3, 9, 10, 10]
     assert int(found) == 4
-    assert numbering.local(torch.tensor([3, 7, 9, 10, 2]), 6).tolist() == [2, 0, 3, 6, 1]
+    assert numbering.local(torch.tensor([3, 7, 9, 10, 2])).tolist() == [2, 0, 3, 6, 1]
     few, found = numbering.distinct(torch.tensor([5, 1, 10, 5, 8]), 2)
     assert few.tolist() == [1, 5]
     assert int(found) == 3
