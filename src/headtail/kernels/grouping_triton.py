@@ -35,11 +35,12 @@ def _scatter(
     inside = place < n
     key = tl.load(key_ptr + part * n + place, inside, 0)
     digit = (key >> shift) & (BINS - 1)
+    # One thread compares a key with all others, so that nothing is summed up between threads.
     rank = tl.zeros([KEYS], tl.int32)
     for begin in range(block * KEYS, block * KEYS + KEYS, COMPARED):
         other = begin + tl.arange(0, COMPARED)
         its = (tl.load(key_ptr + part * n + other, other < n, 0) >> shift) & (BINS - 1)
-        rank += tl.sum(((digit[:, None] == its[None, :]) & (other[None, :] < place[:, None])).to(tl.int32), 1)
+        rank += tl.sum(((its[:, None] == digit[None, :]) & (other[:, None] < place[None, :])).to(tl.int32), 0)
     count = (part * BINS + digit) * blocks + block
     to = tl.load(ends_ptr + count - 1, inside & (count > 0), 0) + rank
     if FIRST:
