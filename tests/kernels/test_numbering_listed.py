@@ -5,14 +5,14 @@ import torch
 from fused_case import DEVICE, needs_kernels
 from torch import Tensor
 
-from headtail.kernels.numbering import extend_list
+from headtail.kernels.numbering import extend_list, marks_shape
 
 
 def listed(device: torch.device, nodes: int, num_first: int, num_others: int, capacity: int) -> list[Tensor]:
     """Two lists in a row, so that marks must be clean after the first."""
     generator = torch.Generator().manual_seed(nodes + num_first)
     place = torch.zeros(nodes + 1, dtype=torch.int32, device=device)
-    marks = torch.zeros(2, nodes + 1, dtype=torch.int8, device=device)
+    marks = torch.zeros(marks_shape(nodes), dtype=torch.int8, device=device)
     results: list[Tensor] = []
     for _ in range(2):
         first = torch.randperm(nodes, generator=generator)[:num_first]

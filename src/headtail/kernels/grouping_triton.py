@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Keys that one program works on; those it compares them with at a time; and the bits of a digit at most.
-KEYS, COMPARED, MOST_BITS = 256, 32, 9
+# Keys that one program works on; those it compares them with at a time; and the bits of a digit.
+KEYS, COMPARED, LEAST_BITS, MOST_BITS = 256, 32, 5, 9
 ROWS = 256
 
 
@@ -35,11 +35,12 @@ def _scatter(
     inside = place < n
     key = tl.load(key_ptr + part * n + place, inside, 0)
     digit = (key >> shift) & (BINS - 1)
+    # One thread compares a key with all others, so that nothing is summed up between threads.
     rank = tl.zeros([KEYS], tl.int32)
     for begin in range(block * KEYS, block * KEYS + KEYS, COMPARED):
         other = begin + tl.arange(0, COMPARED)
         its = (tl.load(key_ptr + part * n + other, other < n, 0) >> shift) & (BINS - 1)
-        rank += tl.sum(((digit[:, None] == its[None, :]) & (other[None, :] < place[:, None])).to(tl.int32), 1)
+        rank += tl.sum(((its[:, None] == digit[None, :]) & (other[:, None] < place[None, :])).to(tl.int32), 0)
     count = (part * BINS + digit) * blocks + block
     to = tl.load(ends_ptr + count - 1, inside & (count > 0), 0) + rank
     if FIRST:
@@ -91,7 +92,7 @@ def _sorted(
     """Sorts lists of keys; puts into place where they were, or what lies there; returns where rows begin."""
     (parts, n), device = keys.shape, keys.device
     passes = max(1, -(-max(sizes).bit_length() // MOST_BITS))
-    bits = max(1, -(-max(sizes).bit_length() // passes))
+    bits = max(LEAST_BITS, -(-max(sizes).bit_length() // passes))
     blocks, bins = max(1, triton.cdiv(n, KEYS)), 2**bits
     counts = torch.empty(parts * bins * blocks, dtype=torch.int32, device=device)
     value = None

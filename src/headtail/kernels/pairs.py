@@ -44,10 +44,10 @@ def line_up(place: Tensor, ends: Tensor, period: int, count: Tensor, heads: int,
     before = real.cumsum(0)
     total = before[-1]
     to = torch.where(real, before - 1, total + itself - before)
-    limit = torch.tensor([[heads], [nodes]], device=device)
-    local = place[ends].long()
     keys = torch.empty((2, size), dtype=torch.int32, device=device)
-    keys[:, to] = torch.where(real, torch.minimum(local, limit), limit).int()
+    for side, limit in enumerate((heads, nodes)):
+        keys[side, to] = torch.where(real, place[ends[side]].clamp(max=limit), limit)
     of = torch.empty_like(itself)
     of[to] = torch.where(real, itself % period, to)
-    return LinedUp(torch.minimum(keys.long(), limit - 1), keys, of, total)
+    shown = torch.stack([keys[0].clamp(max=heads - 1), keys[1].clamp(max=nodes - 1)]).long()
+    return LinedUp(shown, keys, of, total)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from headtail.kernels.numbering import extend_list
+from headtail.kernels.numbering import extend_list, marks_shape
 
 
 class FixedNumbering:
@@ -18,7 +18,7 @@ class FixedNumbering:
     def __init__(self, num_nodes: int, device: torch.device) -> None:
         self.nothing = num_nodes
         self.place = torch.zeros(num_nodes + 1, dtype=torch.int32, device=device)
-        self._marks = torch.zeros(2, num_nodes + 1, dtype=torch.int8, device=device)
+        self._marks = torch.zeros(marks_shape(num_nodes), dtype=torch.int8, device=device)
         self._nobody = torch.zeros(0, dtype=torch.int64, device=device)
         self._none = torch.zeros((), dtype=torch.int64, device=device)
 
