@@ -6,11 +6,11 @@ import triton.language as tl
 from torch import Tensor
 
 from headtail.kernels.launch import power_of_two
-from headtail.kernels.offsets_triton import draw_rows, ranks
+from headtail.kernels.offsets_triton import draw_rows, ranks, rows_of_draws
 from headtail.kernels.scan_triton import ROWS, blocks_of, row_of, starts
 
-# Rows that one program draws, where there are few rows and many; entries that one program lists.
-FEW, FEW_AT_ONCE, MANY_AT_ONCE, ENTRIES = 32768, 16, 64, 256
+# Rows that one program draws where there are few; entries that one program lists.
+FEW, FEW_AT_ONCE, ENTRIES = 32768, 32, 256
 
 
 @triton.jit
@@ -36,7 +36,8 @@ def _lengths(
 
 @triton.jit
 def _draw(
-    row_ptr, col_ptr, diagonal_ptr, relative_ptr, target_ptr, expanded_ptr, start_ptr, uniform_ptr, order_ptr,
+    row_ptr, col_ptr, diagonal_ptr, relative_ptr, target_ptr, expanded_ptr, start_ptr,
+    uniform_ptr, order_ptr, by_row, by_col,
     node_ptr, owner_ptr, weight_ptr, kept_ptr, n, keep, count, ratio, capacity, share, padding,
     WEIGHTED: tl.constexpr, RELATIVE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
@@ -50,7 +51,7 @@ def _draw(
     degree = tl.load(row_ptr + target + 1, real, 0) - first
     opened = tl.load(expanded_ptr + row, real, 0) != 0
     degree = tl.where(opened, degree, 0)
-    chosen, key, valid = draw_rows(uniform_ptr, order_ptr, row, degree, real, count, ROWS, COLS)
+    chosen, key, valid = draw_rows(uniform_ptr, order_ptr, by_row, by_col, row, degree, real, count, ROWS, COLS)
     place = ranks(key, count, ROWS, COLS)
     drawn = tl.minimum(degree, count)
     alone = length > drawn
@@ -60,14 +61,14 @@ def _draw(
     blocked = tl.maximum(drawn - keep, 0).to(tl.float32)
     total = tl.minimum(degree, keep).to(tl.float32) * heavy + blocked + alone.to(tl.float32)
     kept = place < keep
-    here = start[:, None] + place
-    entry = first[:, None] + chosen
-    weight = tl.where(kept, heavy[:, None], 1.0) / total[:, None]
+    here = start[None, :] + place
+    entry = first[None, :] + chosen
+    weight = tl.where(kept, heavy[None, :], 1.0) / total[None, :]
     if RELATIVE:
         weight *= tl.load(relative_ptr + entry, valid, 0.0)
     owner = row.to(tl.int64)
     tl.store(node_ptr + here, tl.load(col_ptr + entry, valid, 0), valid)
-    tl.store(owner_ptr + here, tl.broadcast_to(owner[:, None], [ROWS, COLS]), valid)
+    tl.store(owner_ptr + here, tl.broadcast_to(owner[None, :], [COLS, ROWS]), valid)
     tl.store(weight_ptr + here, weight, valid)
     tl.store(kept_ptr + here, kept, valid)
     alone = alone & real
@@ -135,14 +136,16 @@ def draw(
     uniform: Tensor, order: Tensor, capacity: int, padding: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Returns node, row, weight and kept [capacity] of `neighbours.Drawn`."""
+    assert uniform.stride() == order.stride()
     n, found = targets.numel(), _room(capacity, targets.device)
-    rows = FEW_AT_ONCE if n < FEW else MANY_AT_ONCE
+    rows = FEW_AT_ONCE if n < FEW else rows_of_draws(plan.count)
     programs = max(1, triton.cdiv(n, rows))
     _draw[(programs,)](
         adjacency.row_ptr, adjacency.col, adjacency.diagonal, adjacency.relative, targets, expanded, starts,
-        uniform, order, *found, n, plan.keep, plan.count, plan.ratio or 0.0, capacity,
+        uniform, order, *uniform.stride(), *found, n, plan.keep, plan.count, plan.ratio or 0.0, capacity,
         triton.cdiv(capacity, programs), padding, WEIGHTED=plan.ratio is not None,
         RELATIVE=adjacency.relative is not None, ROWS=rows, COLS=power_of_two(plan.count), PADDED=ENTRIES,
+        num_warps=rows // 32,
     )  # fmt: skip
     return found
 

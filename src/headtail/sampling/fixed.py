@@ -195,7 +195,7 @@ class FixedSampler:
     ) -> Drawn:
         if plan is None:
             return all_neighbours(self.adjacency, targets, expanded, rows.starts, capacity, padding)
-        shape, device = (targets.numel(), plan.count), targets.device
-        uniform = torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
-        order = torch.rand(shape, generator=generator, device=device)
+        shape, device = (plan.count, targets.numel()), targets.device  # a draw of all rows, then the next
+        uniform = torch.rand(shape, generator=generator, device=device, dtype=torch.float64).T
+        order = torch.rand(shape, generator=generator, device=device).T
         return draw_neighbours(self.adjacency, targets, expanded, rows.starts, plan, uniform, order, capacity, padding)
