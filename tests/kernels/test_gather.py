@@ -54,6 +54,17 @@ def test_segment_sum(lengths: list[int], d: int, weighted: bool, index: torch.dt
 
 
 @needs_kernels
+@pytest.mark.parametrize("lengths", RAGGED, ids=str)
+def test_segment_sum_beside_own_rows(lengths: list[int]) -> None:
+    rows, x = rows_of(lengths, 23), draw(23, 7)
+    own = torch.arange(len(lengths)) % 23
+    pointers, col, weight, there = (t.to(DEVICE) for t in (rows.row_ptr, rows.col, rows.weight.float(), own))
+    wanted = gather.segment_sum_beside(rows.row_ptr, rows.col, rows.weight, x, own)
+    longest = max(lengths, default=0)
+    assert_close(gather.segment_sum_beside(pointers, col, weight, x.float().to(DEVICE), there, longest), wanted, 1e-5)
+
+
+@needs_kernels
 def test_long_rows_are_found_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     from headtail.kernels import gather_triton
 

@@ -19,12 +19,14 @@ class CSR:
         col: int64 [entries].
         num_cols: number of columns.
         weight: float32 [entries], None where every entry weighs 1.
+        longest: no row has more entries; None where that is not known.
     """
 
     row_ptr: Tensor
     col: Tensor
     num_cols: int
     weight: Tensor | None = None
+    longest: int | None = None
 
     @staticmethod
     def from_links(links: Tensor, num_rows: int, num_cols: int | None = None) -> "CSR":
@@ -101,7 +103,7 @@ class CSR:
 
     def matmul(self, x: Tensor) -> Tensor:
         """Returns the product with x [cols, d] as [rows, d], summed in entry order (deterministic)."""
-        return segment_sum(self.row_ptr, self.col, self.weight, x)
+        return segment_sum(self.row_ptr, self.col, self.weight, x, self.longest)
 
     def to(self, device: torch.device | str) -> "CSR":
         weight = None if self.weight is None else self.weight.to(device)

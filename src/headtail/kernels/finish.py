@@ -81,7 +81,6 @@ class _Finish(torch.autograd.Function):
         ctx.save_for_backward(h, out, length, alpha, gamma, beta, mean, spread)
         ctx.relu, ctx.unit, ctx.residual = relu, unit, previous is not None
         ctx.mark_non_differentiable(mean, spread)
-        ctx.set_materialize_grads(False)
         return out, mean, spread
 
     @staticmethod

@@ -35,13 +35,13 @@ def _entries(
 
 @triton.jit
 def _segment_sum(
-    row_ptr, a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, out_ptr, rows, d,
-    WEIGHTED: tl.constexpr, PRODUCT: tl.constexpr, LONG: tl.constexpr,
+    row_ptr, a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, out_ptr, width, rows, d, own_ptr,
+    WEIGHTED: tl.constexpr, PRODUCT: tl.constexpr, BESIDE: tl.constexpr, LONG: tl.constexpr,
     ENTRIES: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     """Program i writes Σ_e weight_e · x[a_e] (⊙ y[b_e]) over the entries e of each of ROWS rows that is not long.
 
-    One entry of every row is a tile, so every thread sums what it has read.
+    One entry of every row is a tile, so every thread sums what it has read. Where BESIDE, x[own] is written behind it.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     real = row < rows
@@ -57,13 +57,17 @@ def _segment_sum(
             total += _entries(
                 entry, entry < last, in_row, col, a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, d, WEIGHTED, PRODUCT
             )
-    place = row.to(tl.int64)[:, None] * d + col[None, :]
+    place = row.to(tl.int64)[:, None] * width + col[None, :]
     tl.store(out_ptr + place, total, (real & short)[:, None] & in_row[None, :])
+    if BESIDE:
+        inside = real[:, None] & in_row[None, :]
+        own = tl.load(own_ptr + row, real, 0).to(tl.int64)
+        tl.store(out_ptr + place + d, tl.load(x_ptr + own[:, None] * d + col[None, :], inside, 0.0), inside)
 
 
 @triton.jit
 def _long_segment_sum(
-    row_ptr, a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, out_ptr, rows, d,
+    row_ptr, a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, out_ptr, width, rows, d,
     WEIGHTED: tl.constexpr, PRODUCT: tl.constexpr, LONG: tl.constexpr,
     ENTRIES: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
@@ -82,7 +86,7 @@ def _long_segment_sum(
             total += _entries(
                 entry, entry < last, in_row, col, a_ptr, b_ptr, weight_ptr, x_ptr, y_ptr, d, WEIGHTED, PRODUCT
             )
-        tl.store(out_ptr + each.to(tl.int64) * d + col, tl.sum(total, 0), in_row)
+        tl.store(out_ptr + each.to(tl.int64) * width + col, tl.sum(total, 0), in_row)
         left = tl.where(left > each, left, rows)
         each = tl.min(left, 0)
 
@@ -111,9 +115,16 @@ def _pair_product(u_ptr, v_ptr, left_ptr, right_ptr, out_ptr, n, d, ROWS: tl.con
     tl.store(out_ptr + pair.to(tl.int64)[:, None] * d + col[None, :], u * v, inside)
 
 
-def segment_sum(row_ptr: Tensor, col: Tensor, weight: Tensor | None, x: Tensor) -> Tensor:
-    """Returns [rows, d]: Σ_e weight_e · x[col_e] over the entries of every row."""
-    return _sum(row_ptr, col.contiguous(), None, weight, x, None)
+def segment_sum(
+    row_ptr: Tensor,
+    col: Tensor,
+    weight: Tensor | None,
+    x: Tensor,
+    longest: int | None = None,
+    own: Tensor | None = None,
+) -> Tensor:
+    """Returns [rows, d]: Σ_e weight_e · x[col_e] over the entries of every row; with x[own] beside it, [rows, 2d]."""
+    return _sum(row_ptr, col.contiguous(), None, weight, x, None, longest, own)
 
 
 def segment_sum_of_products(row_ptr: Tensor, place: Tensor, other: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -121,19 +132,31 @@ def segment_sum_of_products(row_ptr: Tensor, place: Tensor, other: Tensor, x: Te
     return _sum(row_ptr, place.contiguous(), other.contiguous(), None, x, y)
 
 
-def _sum(row_ptr: Tensor, a: Tensor, b: Tensor | None, weight: Tensor | None, x: Tensor, y: Tensor | None) -> Tensor:
+def _sum(
+    row_ptr: Tensor,
+    a: Tensor,
+    b: Tensor | None,
+    weight: Tensor | None,
+    x: Tensor,
+    y: Tensor | None,
+    longest: int | None = None,
+    own: Tensor | None = None,
+) -> Tensor:
     rows, d = row_ptr.numel() - 1, x.shape[1]
-    out = torch.empty(rows, d, dtype=x.dtype, device=x.device)
+    width = d if own is None else 2 * d
+    out = torch.empty(rows, width, dtype=x.dtype, device=x.device)
     if not rows or not d:
         return out
-    given = (row_ptr, a, a if b is None else b, x if weight is None else weight, x, x if y is None else y, out, rows, d)
+    x_and_y = x, x if y is None else y
+    given = row_ptr, a, a if b is None else b, x if weight is None else weight, *x_and_y, out, width, rows, d
     kind = {"WEIGHTED": weight is not None, "PRODUCT": y is not None, "LONG": LONG}
     cols = power_of_two(d)
     abreast, wide = max(1, ABREAST // cols), min(COLUMNS, cols)
     _segment_sum[(triton.cdiv(rows, abreast),)](
-        *given, **kind, ENTRIES=AT_ONCE, ROWS=abreast, COLS=cols, num_warps=WARPS
-    )
-    if a.numel() > LONG:
+        *given, a if own is None else own.contiguous(), **kind,
+        BESIDE=own is not None, ENTRIES=AT_ONCE, ROWS=abreast, COLS=cols, num_warps=WARPS,
+    )  # fmt: skip
+    if min(a.numel(), a.numel() if longest is None else longest) > LONG:
         looked_at = power_of_two(triton.cdiv(rows, LOOKING))
         _long_segment_sum[(triton.cdiv(rows, looked_at), triton.cdiv(d, wide))](
             *given, **kind, ENTRIES=OF_LONG, ROWS=looked_at, COLS=wide, num_warps=8

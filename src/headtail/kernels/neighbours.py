@@ -27,6 +27,11 @@ class Plan:
     def count(self) -> int:
         return self.keep + self.blocked
 
+    @property
+    def longest(self) -> int:
+        """No row gets more entries: those that are drawn, and itself."""
+        return self.count + 1
+
     def lengths(self, degrees: Tensor, expanded: Tensor) -> Tensor:
         """Returns the entries that rows of the given degrees get; one that is not expanded sees only itself."""
         drawn = degrees.clamp(max=self.count)

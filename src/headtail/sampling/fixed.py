@@ -163,18 +163,19 @@ class FixedSampler:
         found = Layers(None, [], [], [])
         for layer, (plan, (_, entries)) in enumerate(zip(self.plans, self.sizes.blocks, strict=True)):
             innermost = layer == len(self.plans) - 1
+            longest = None if plan is None else plan.longest
             rows = laid_out(self.adjacency, targets, expanded, plan, entries)
             drawn = self._drawn(targets, expanded, rows, plan, entries, 0 if innermost else nothing, generator)
             found.targets.append(count)
             found.opened.append(rows.opened)
             found.needs.extend([count, rows.asked])
             if innermost:  # its columns are nodes: features are read where they are
-                blocks.append(Block(CSR(rows.starts, drawn.node, nothing, drawn.weight), 0, count))
+                blocks.append(Block(CSR(rows.starts, drawn.node, nothing, drawn.weight, longest), 0, count))
                 break
             sources = self.sizes.blocks[layer + 1][0]
             below, num_below = self.numbering.extend(targets, count, drawn.node, sources)
             link = linked(self.numbering.place, drawn.node, drawn.kept, expanded, sources)
-            adjacency = CSR(rows.starts, link.col, sources, drawn.weight)
+            adjacency = CSR(rows.starts, link.col, sources, drawn.weight, longest)
             # What a backward pass sums over.
             row_ptr, row, weight = transposed(link.keys, sources, drawn.row, drawn.weight)
             adjacency.__dict__["transposed"] = CSR(row_ptr, row, targets.numel(), weight)
