@@ -69,7 +69,7 @@ def test_long_rows_are_found_among_many(monkeypatch: pytest.MonkeyPatch) -> None
     from headtail.kernels import gather_triton
 
     monkeypatch.setattr(gather_triton, "LOOKING", 3)
-    rows, x = rows_of([33, 2, 40, *[1] * 50, 300, 0, 90, *[3] * 17, 34], 23), draw(23, 100)
+    rows, x = rows_of([65, 2, 70, *[1] * 50, 300, 0, 90, *[3] * 17, 64], 23), draw(23, 100)
     pointers, col, weight = (t.to(DEVICE) for t in (rows.row_ptr, rows.col, rows.weight.float()))
     wanted = gather.segment_sum(rows.row_ptr, rows.col, rows.weight, x)
     assert_close(gather.segment_sum(pointers, col, weight, x.float().to(DEVICE)), wanted, 1e-5)

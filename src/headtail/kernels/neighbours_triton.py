@@ -5,12 +5,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from headtail.kernels.launch import power_of_two
-from headtail.kernels.offsets_triton import draw_rows, ranks, rows_of_draws
+from headtail.kernels.offsets_triton import draw_rows, ranks, tile_of_draws
 from headtail.kernels.scan_triton import ROWS, blocks_of, row_of, starts
 
 # Rows that one program draws where there are few; entries that one program lists.
-FEW, FEW_AT_ONCE, ENTRIES = 32768, 32, 256
+FEW, FEW_AT_ONCE, ENTRIES = 32768, 16, 256
 
 
 @triton.jit
@@ -39,7 +38,8 @@ def _draw(
     row_ptr, col_ptr, diagonal_ptr, relative_ptr, target_ptr, expanded_ptr, start_ptr,
     uniform_ptr, order_ptr, by_row, by_col,
     node_ptr, owner_ptr, weight_ptr, kept_ptr, n, keep, count, ratio, capacity, share, padding,
-    WEIGHTED: tl.constexpr, RELATIVE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PADDED: tl.constexpr,
+    WEIGHTED: tl.constexpr, RELATIVE: tl.constexpr, PADDED: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, AXIS: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     real = row < n
@@ -51,8 +51,8 @@ def _draw(
     degree = tl.load(row_ptr + target + 1, real, 0) - first
     opened = tl.load(expanded_ptr + row, real, 0) != 0
     degree = tl.where(opened, degree, 0)
-    chosen, key, valid = draw_rows(uniform_ptr, order_ptr, by_row, by_col, row, degree, real, count, ROWS, COLS)
-    place = ranks(key, count, ROWS, COLS)
+    chosen, key, valid = draw_rows(uniform_ptr, order_ptr, by_row, by_col, row, degree, real, count, ROWS, COLS, AXIS)
+    place = ranks(key, count, COLS, AXIS)
     drawn = tl.minimum(degree, count)
     alone = length > drawn
     heavy = tl.full([ROWS], 1.0, tl.float32)
@@ -61,14 +61,14 @@ def _draw(
     blocked = tl.maximum(drawn - keep, 0).to(tl.float32)
     total = tl.minimum(degree, keep).to(tl.float32) * heavy + blocked + alone.to(tl.float32)
     kept = place < keep
-    here = start[None, :] + place
-    entry = first[None, :] + chosen
-    weight = tl.where(kept, heavy[None, :], 1.0) / total[None, :]
+    here = tl.expand_dims(start, AXIS) + place
+    entry = tl.expand_dims(first, AXIS) + chosen
+    weight = tl.where(kept, tl.expand_dims(heavy, AXIS), 1.0) / tl.expand_dims(total, AXIS)
     if RELATIVE:
         weight *= tl.load(relative_ptr + entry, valid, 0.0)
     owner = row.to(tl.int64)
     tl.store(node_ptr + here, tl.load(col_ptr + entry, valid, 0), valid)
-    tl.store(owner_ptr + here, tl.broadcast_to(owner[None, :], [COLS, ROWS]), valid)
+    tl.store(owner_ptr + here, tl.expand_dims(owner, AXIS) + tl.zeros_like(place), valid)
     tl.store(weight_ptr + here, weight, valid)
     tl.store(kept_ptr + here, kept, valid)
     alone = alone & real
@@ -138,14 +138,15 @@ def draw(
     """Returns node, row, weight and kept [capacity] of `neighbours.Drawn`."""
     assert uniform.stride() == order.stride()
     n, found = targets.numel(), _room(capacity, targets.device)
-    rows = FEW_AT_ONCE if n < FEW else rows_of_draws(plan.count)
-    programs = max(1, triton.cdiv(n, rows))
+    tile = tile_of_draws(plan.count)
+    if n < FEW and tile["AXIS"] == 1:
+        tile["ROWS"] = FEW_AT_ONCE
+    programs = max(1, triton.cdiv(n, tile["ROWS"]))
     _draw[(programs,)](
         adjacency.row_ptr, adjacency.col, adjacency.diagonal, adjacency.relative, targets, expanded, starts,
         uniform, order, *uniform.stride(), *found, n, plan.keep, plan.count, plan.ratio or 0.0, capacity,
         triton.cdiv(capacity, programs), padding, WEIGHTED=plan.ratio is not None,
-        RELATIVE=adjacency.relative is not None, ROWS=rows, COLS=power_of_two(plan.count), PADDED=ENTRIES,
-        num_warps=rows // 32,
+        RELATIVE=adjacency.relative is not None, PADDED=ENTRIES, **tile,
     )  # fmt: skip
     return found
 

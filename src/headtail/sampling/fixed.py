@@ -16,6 +16,7 @@ from headtail.kernels.grouping import grouped, transposed
 from headtail.kernels.known import first_unknown
 from headtail.kernels.links import linked
 from headtail.kernels.neighbours import Adjacency, Drawn, Plan, Rows, all_neighbours, draw_neighbours, laid_out
+from headtail.kernels.offsets import random_numbers
 from headtail.kernels.pairs import line_up
 from headtail.sampling.batches import EdgeBatches, Positives
 from headtail.sampling.fixed_numbering import FixedNumbering
@@ -196,7 +197,5 @@ class FixedSampler:
     ) -> Drawn:
         if plan is None:
             return all_neighbours(self.adjacency, targets, expanded, rows.starts, capacity, padding)
-        shape, device = (plan.count, targets.numel()), targets.device  # a draw of all rows, then the next
-        uniform = torch.rand(shape, generator=generator, device=device, dtype=torch.float64).T
-        order = torch.rand(shape, generator=generator, device=device).T
+        uniform, order = random_numbers(targets.numel(), plan.count, generator)
         return draw_neighbours(self.adjacency, targets, expanded, rows.starts, plan, uniform, order, capacity, padding)
