@@ -8,13 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from headtail.config import Config
 from headtail.errors import HeadtailError, RunError
 from headtail.files import write_text
-from headtail.graph.store import GRAPH_FILE, NODES_FILE, save_task
+from headtail.graph.store import GRAPH_FILE, NODES_FILE, fingerprint, save_task
 from headtail.graph.task import LinkTask
-from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE
+from headtail.ranks import current
+from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE, CheckpointStore
 from headtail.training.observer import Observer, Record
+from headtail.training.progress import ProgressBar
 
 CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.md"
 RUN_FILES = (CONFIG_FILE, METRICS_FILE, CARD_FILE, GRAPH_FILE, NODES_FILE, CHECKPOINT_FILE, MODEL_FILE)
@@ -37,6 +41,12 @@ def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> None:
         )
 
 
+def portable_settings(config: Config) -> str:
+    """Returns the settings that decide a run's numbers; where it is computed is none of them, a run may move."""
+    training = config.training.model_copy(update={"device": "auto", "features_on": "auto"})
+    return config.model_copy(update={"training": training}).to_yaml()
+
+
 @contextmanager
 def new_run(folder: Path, config: Config, task: LinkTask) -> Iterator[Path]:
     """Yields a folder with configuration and task of a new run, which becomes `folder` when the block ends well.
@@ -55,6 +65,32 @@ def new_run(folder: Path, config: Config, task: LinkTask) -> Iterator[Path]:
             path.replace(folder / path.name)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def begin_run(folder: Path | None, config: Config, task: LinkTask, resume: bool) -> CheckpointStore | None:
+    """Makes sure that all ranks are at the same task, and writes it down where a run begins.
+
+    Returns:
+        Where the checkpoints of the run are; None without a folder.
+    """
+    ranks, settings = current(), portable_settings(config)
+    if ranks.several:
+        ranks.agree("the configuration", settings)
+        ranks.agree("the graph", fingerprint(task))
+    if folder is None:
+        return None
+    if ranks.leads and not resume:
+        with new_run(folder, config, task):
+            pass  # the model follows when it is trained
+    return CheckpointStore(folder, fingerprint(task), settings)
+
+
+def watching(observer: Observer | None, folder: Path | None) -> Observer:
+    """Returns what hears of training: a progress bar by default, and the journal; on ranks that follow, nobody."""
+    if not current().leads:
+        return Observer()
+    observer = observer or ProgressBar(Console(stderr=True))
+    return observer if folder is None else Journal(observer, folder)
 
 
 class Journal(Observer):

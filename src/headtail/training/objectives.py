@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headtail.ranks import ALONE, Ranks
 from headtail.registry import Registry
 from headtail.sampling.sampler import Counts
 
@@ -15,11 +16,12 @@ from headtail.sampling.sampler import Counts
 class Shares:
     """What each of the scores given as positives [P] and as negatives [Q] counts; those of each sum to 1, or are all 0.
 
-    Padding counts nothing, so the same list of scores may serve as both.
+    Padding counts nothing, so the same list of scores may serve as both. They sum to 1 over all `ranks`.
     """
 
     positive: Tensor
     negative: Tensor
+    ranks: Ranks = ALONE
 
 
 def shares_of(counts: Counts, size: int) -> Shares:
@@ -29,6 +31,15 @@ def shares_of(counts: Counts, size: int) -> Shares:
     negative = ~positive & (place < counts.pairs)
     negatives = (counts.pairs - counts.positives).clamp(min=1)
     return Shares(positive / counts.positives.clamp(min=1), negative / negatives)
+
+
+def shares_across(ranks: Ranks, positive: Tensor, negative: Tensor) -> Shares | None:
+    """Returns what this rank's scores of positives [P] and negatives [Q] count among all ranks'; None: it has all."""
+    if not ranks.several:
+        return None
+    counts = torch.tensor([positive.numel(), negative.numel()], device=positive.device)
+    of_positives, of_negatives = 1 / ranks.sum(counts).clamp(min=1)
+    return Shares(of_positives.expand(positive.numel()), of_negatives.expand(negative.numel()), ranks)
 
 
 class Objective(Protocol):
@@ -72,11 +83,19 @@ def focused(positive: Tensor, negative: Tensor, negative_of: Tensor, shares: Sha
         weights = belief.softmax(dim=0)
     else:
         real = shares.negative > 0
-        weights = belief.masked_fill(~real, FARTHEST).softmax(dim=0) * real
+        belief = belief.masked_fill(~real, FARTHEST)
+        weights = belief.softmax(dim=0) * real * _share_of_belief(belief, shares.ranks)
     return (
         _mean(F.softplus(-positive), None if shares is None else shares.positive)
         + (weights * F.softplus(negative)).sum()
     )
+
+
+def _share_of_belief(belief: Tensor, ranks: Ranks) -> Tensor | float:
+    """Returns this rank's share of e to the power of all ranks' belief."""
+    if not ranks.several:
+        return 1.0
+    return ranks.each(belief.logsumexp(dim=0)).softmax(dim=0)[ranks.rank]
 
 
 def _mean(losses: Tensor, shares: Tensor | None) -> Tensor:

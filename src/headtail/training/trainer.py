@@ -40,6 +40,9 @@ from headtail.training.steps import Loss, Step
 
 # Training links whose evidence, with that of as many negatives, says what its columns usually are.
 SAMPLED_LINKS = 2**14
+SEVERAL_UNRECORDED = (
+    "Several ranks train without recorded steps and fused norms, so a GPU takes longer per link than alone"
+)
 # Encoders whose kernels are ours: these can be recorded, and bear mixed precision.
 OWN_ENCODERS = ("sage", "gat")
 
@@ -56,6 +59,7 @@ class GnnMethod(Learner[Batch]):
     """AML, symmetric and SMLP models, trained on a task."""
 
     model: LinkModel
+    spreads = True
 
     @staticmethod
     def create(task: LinkTask, config: Config) -> "GnnMethod":
@@ -94,7 +98,8 @@ class GnnMethod(Learner[Batch]):
     @property
     def notes(self) -> tuple[str, ...]:
         missing = engine(self.device) and not has_triton()
-        found = (self.supervision.note, self._placement.note, WITHOUT_TRITON if missing else None)
+        unrecorded = SEVERAL_UNRECORDED if engine(self.device) and self.ranks.several else None
+        found = (self.supervision.note, self._placement.note, WITHOUT_TRITON if missing else None, unrecorded)
         return tuple(note for note in found if note)
 
     @cached_property
@@ -198,6 +203,7 @@ class GnnMethod(Learner[Batch]):
             layers=self.config.model.layers,
             evidence=self._evidence,
             reads_features=self.captures,
+            ranks=self.ranks,
         )
 
     @cached_property
@@ -254,10 +260,11 @@ class GnnMethod(Learner[Batch]):
     def captures(self) -> bool:
         """Whether steps are recorded and played again.
 
-        Not those that draw random numbers, have kernels of others, or read features from host memory.
+        Not those that draw random numbers, have kernels of others, read features from host memory, or wait for other
+        ranks.
         """
         m = self.config.model
-        able = engine(self.device) and has_triton() and not self._placement.on_host
+        able = not self.ranks.several and engine(self.device) and has_triton() and not self._placement.on_host
         return able and m.encoder in OWN_ENCODERS and not m.dropout
 
     def _train_epoch(
