@@ -76,6 +76,9 @@ class Ranks:
                 "with the same options, files and versions, on the same kind of machine."
             )
 
+    def __deepcopy__(self, memo: object) -> "Ranks":
+        return self  # a copy of a module is on the same rank
+
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.size}"
 
