@@ -106,8 +106,8 @@ class LinkPredictor:
             KeyboardInterrupt: Ctrl-C came before the first epoch ended, so there is nothing to return.
         """
         folder, ranks = None if out is None else Path(out), current()
-        if ranks.leads:
-            check_folder(folder, resume, overwrite)
+        if resume or ranks.leads:  # others would find what the first has just begun
+            resume = check_folder(folder, resume, overwrite)
         task = make_task(graph, self.config)
         Metric.parse(task.metric)
         method = make_method(task, self.config)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from headtail.config import Config
 from headtail.errors import HeadtailError, RunError
-from headtail.files import write_text
+from headtail.files import leftovers, write_text
 from headtail.graph.store import GRAPH_FILE, NODES_FILE, fingerprint, save_task
 from headtail.graph.task import LinkTask
 from headtail.ranks import current
@@ -24,21 +24,26 @@ CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.m
 RUN_FILES = (CONFIG_FILE, METRICS_FILE, CARD_FILE, GRAPH_FILE, NODES_FILE, CHECKPOINT_FILE, MODEL_FILE)
 
 
-def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> None:
-    """Refuses to write over something that is not asked to be replaced."""
+def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> bool:
+    """Refuses to write over something that is not asked to be replaced; returns whether there is a run to go on with.
+
+    A run that was killed before its first epoch ended has nothing to lose: it may begin again, with `resume` or without.
+    """
     if folder is None:
         if resume:
             raise HeadtailError("resume needs the run folder to go on from (out, --out).")
-        return
+        return False
     if folder.exists() and not folder.is_dir():
         raise HeadtailError(f"{folder} is a file; a run needs a folder.")
-    if resume:
-        if not (folder / CHECKPOINT_FILE).is_file():
-            raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
-    elif (folder / CONFIG_FILE).exists() and not overwrite:
+    begun, trained = ((folder / name).is_file() for name in (CONFIG_FILE, CHECKPOINT_FILE))
+    learned = trained or (folder / MODEL_FILE).is_file()
+    if resume and not trained and (learned or not begun):
+        raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
+    if not resume and begun and learned and not overwrite:
         raise HeadtailError(
             f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
         )
+    return resume and trained
 
 
 def portable_settings(config: Config) -> str:
@@ -54,6 +59,8 @@ def new_run(folder: Path, config: Config, task: LinkTask) -> Iterator[Path]:
     An older run there goes only then, so a full disk costs neither.
     """
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}.new")
+    for left in leftovers(folder, ".new"):
+        shutil.rmtree(left, ignore_errors=True)
     try:
         write_text(fresh / CONFIG_FILE, config.to_yaml())
         save_task(task, fresh)
@@ -77,6 +84,7 @@ def begin_run(folder: Path | None, config: Config, task: LinkTask, resume: bool)
     if ranks.several:
         ranks.agree("the configuration", settings)
         ranks.agree("the graph", fingerprint(task))
+        ranks.agree("whether the run has a checkpoint", str(resume))
     if folder is None:
         return None
     if ranks.leads and not resume:
