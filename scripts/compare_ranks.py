@@ -47,12 +47,14 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("--ranks", default="1,2", help="numbers of ranks, with commas")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="adds a line of JSON for every run")
     arguments = parser.parse_args(own)
     sizes = [int(size) for size in arguments.ranks.split(",")]
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     found: dict[int, list[dict[str, object]]] = {size: [] for size in sizes}
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(arguments.seeds):
+        for seed in seeds:
             for size in sizes:
                 result = train(arguments.data, size, seed, options, Path(folder))
                 found[size].append(result)
@@ -60,7 +62,7 @@ def main() -> None:
                 if arguments.out:
                     with arguments.out.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(result) + "\n")
-    print(f"| ranks | {', '.join(f'seed {seed}' for seed in range(arguments.seeds))} | mean ± sd | s of training |")
+    print(f"| ranks | {', '.join(f'seed {seed}' for seed in seeds)} | mean ± sd | s of training |")
     print("|---|---|---|---|")
     for size, results in found.items():
         values = [100 * float(str(result["test"])) for result in results]

@@ -27,7 +27,7 @@ RUN_FILES = (CONFIG_FILE, METRICS_FILE, CARD_FILE, GRAPH_FILE, NODES_FILE, CHECK
 def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> bool:
     """Refuses to write over something that is not asked to be replaced; returns whether there is a run to go on with.
 
-    A run that was killed before its first epoch ended has nothing to lose: it may begin again, with `resume` or without.
+    A run that was killed before its first epoch ended has nothing to lose: it may begin again, also without `resume`.
     """
     if folder is None:
         if resume:

@@ -91,9 +91,35 @@ def test_batch_norm(rows: tuple[int, ...], dot: bool) -> None:
 def test_a_large_mean_costs_no_digits() -> None:
     rows = (100, 3, 0)
     xs = [x.float() for x in parts(rows, 0, away=1e4)]
-    found = on_ranks(3, lambda ranks: moments_across(ranks, xs[ranks.rank]))
+    found = on_ranks(3, lambda ranks: moments_across(ranks, xs[ranks.rank], torch.ones(rows[ranks.rank], 1)))
     exact = torch.cat(xs).double()
     for mean, variance, count in found:
         torch.testing.assert_close(mean.double(), exact.mean(dim=0), rtol=1e-6, atol=0)
         torch.testing.assert_close(variance.double(), exact.var(dim=0, correction=0), rtol=1e-3, atol=0)
         assert count == 103
+
+
+def test_rows_that_two_ranks_have_count_once() -> None:
+    x, weight = (part[0] for part in (parts((9,), 0, away=2.0), parts((9,), 1)))
+    # The first rank has the rows 0 … 5, the second 3 … 8.
+    places, shares = (slice(0, 6), slice(3, 9)), torch.tensor([1.0, 1, 1, 0.5, 0.5, 0.5, 1, 1, 1])
+
+    def work(ranks: Ranks, rows: slice, loss_of: slice, shares: Tensor | None) -> tuple[Tensor, Tensor]:
+        norm = graph_norm()
+        norm.ranks = ranks
+        own = x[rows].clone().requires_grad_()
+        y = norm.finish(own, None, relu=True, unit=True, count=shares)
+        (y * weight[rows])[loss_of].sum().backward()
+        assert own.grad is not None
+        found = torch.zeros_like(x)
+        found[rows] = own.grad
+        assert norm.gamma.grad is not None
+        return ranks.sum(found), ranks.sum(norm.gamma.grad)
+
+    alone = work(ALONE, slice(0, 9), slice(None), None)
+    # Each rank takes the loss of the rows that are its own alone, or the first's.
+    loss_of = slice(None), slice(3, None)
+    found = on_ranks(2, lambda r: work(r, places[r.rank], loss_of[r.rank], shares[places[r.rank]]))
+    for got in found:
+        for one, wanted in zip(got, alone, strict=True):
+            torch.testing.assert_close(one, wanted)

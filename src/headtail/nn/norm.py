@@ -59,7 +59,8 @@ class GraphNorm(nn.Module):
     ) -> Tensor:
         """Returns unit rows(relu(norm of x) + previous + plus), with those steps that are wanted.
 
-        In training, `count` may say how many rows there are; the others are padding.
+        In training, `count` may say how many rows there are; the others are padding. Of several ranks, it may say what
+        each row counts [n], as another may have the same.
         """
         parameters = self.alpha, self.gamma, self.beta
         if self.training and isinstance(x, Product) and not self.ranks.several:
@@ -79,7 +80,7 @@ class GraphNorm(nn.Module):
             y = y if previous is None else y + previous
             return unit_rows(y) if unit else y
         if self.ranks.several:
-            y, mean, spread, _ = finish_across(self.ranks, x, previous, *parameters, relu, unit)
+            y, mean, spread, _ = finish_across(self.ranks, x, previous, *parameters, relu, unit, count)
         else:
             y, mean, spread = finish(x, previous, *parameters, relu, unit, count)
         self._remember(mean, spread)

@@ -55,6 +55,7 @@ class Batch:
         counts, places, unpadded: how much of the batch is real, all its pairs, and the batch as it was before, where it
             is padded (`padding`); else None.
         work: how much of the batch is real, where the host knows it without looking at the batch.
+        shares: float32 [C], what each node counts in norms where other ranks have it too.
     """
 
     nodes: Tensor
@@ -69,6 +70,12 @@ class Batch:
     places: PairPlaces | None = None
     unpadded: "Batch | None" = None
     work: "Work | None" = None
+    shares: Tensor | None = None
+
+    @property
+    def node_count(self) -> Tensor | None:
+        """What norms over the nodes must know: how many are no padding, or what each counts."""
+        return self.shares if self.counts is None else self.counts.nodes
 
     @cached_property
     def pairs(self) -> PairPlaces:

@@ -7,6 +7,7 @@ megabytes.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from headtail.nn.norm import GraphNorm
 from headtail.nn.scorer import HadamardScorer
 from headtail.ranks import Ranks
+from headtail.sampling.sampler import Batch
 from headtail.training.counters import COUNTERS, Counters
 from headtail.training.steps import B, Loss, Step
 
@@ -23,6 +25,27 @@ def spread_norms(model: nn.Module, ranks: Ranks) -> None:
     for module in model.modules():
         if isinstance(module, GraphNorm | HadamardScorer):
             module.ranks = ranks
+
+
+def shared_nodes(batch: Batch, ranks: Ranks, num_nodes: int) -> Batch:
+    """Returns a batch whose nodes know what they count in norms: one that k ranks encode counts 1/k on each of them.
+
+    One process would encode it once. If it counted k times, popular nodes would weigh more the more ranks there are.
+    """
+    if not ranks.several:
+        return batch
+    blocks = [] if batch.neighbourhood is None else batch.neighbourhood.blocks
+    # The targets of a block are the first of the nodes that feed the innermost one.
+    sets = [batch.nodes, *(batch.neighbourhood.nodes[: b.num_targets] for b in blocks if batch.neighbourhood)]
+    kind = torch.uint8 if ranks.size < 256 else torch.int32
+    seen = torch.zeros(len(sets), num_nodes, dtype=kind, device=batch.nodes.device)
+    for row, nodes in zip(seen, sets, strict=True):
+        row[nodes] = 1
+    shares, *of_targets = (1 / row[nodes] for row, nodes in zip(ranks.sum(seen), sets, strict=True))
+    if batch.neighbourhood is None:
+        return replace(batch, shares=shares)
+    blocks = [replace(block, count=share) for block, share in zip(blocks, of_targets, strict=True)]
+    return replace(batch, shares=shares, neighbourhood=replace(batch.neighbourhood, blocks=blocks))
 
 
 class SharedStep(Step[B]):

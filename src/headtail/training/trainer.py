@@ -28,6 +28,7 @@ from headtail.sampling.sampler import Batch, BatchSampler
 from headtail.training.averaging import WeightAverage
 from headtail.training.captured import CapturedStep, PaddedBatches
 from headtail.training.counters import Counters
+from headtail.training.distributed import shared_nodes
 from headtail.training.folds import FoldedBatches
 from headtail.training.learner import EpochBatches, Learner, resolve_auto, resolve_device
 from headtail.training.objectives import shares_of
@@ -235,10 +236,12 @@ class GnnMethod(Learner[Batch]):
         encoder.standardise(evidence(links, negatives))
 
     def loss(self, batch: Batch) -> Loss:
-        assert batch.graph is not None
+        graph = batch.graph
+        assert graph is not None
         links = batch.positive.shape[1]
+        batch = shared_nodes(batch, self.ranks, self.task.graph.num_nodes)
         with mixed(self.precision, self.device):
-            logits = self.model.logits(batch.graph, batch).float()
+            logits = self.model.logits(graph, batch).float()
         if batch.counts is None:
             return self.link_loss(logits[:links], logits[links:], batch.negative_of)
         value = self.objective(logits, logits, batch.negative_of, shares_of(batch.counts, logits.numel()))
