@@ -24,6 +24,10 @@ class TrainingError(HeadtailError):
     """Training that cannot go on, for example because the loss is no longer a number."""
 
 
+class RanksError(HeadtailError):
+    """Ranks of a job that cannot find each other, see different things, or lost one of them."""
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Returns the tail of an error message: the nearest valid name, then all of them, nearest first."""
     names = sorted(set(valid))

@@ -1,6 +1,7 @@
 """Files that are written whole or not at all, and tensors in files without pickle."""
 
 import errno
+import glob
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,8 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        for left in leftovers(path, ".tmp"):
+            left.unlink(missing_ok=True)
         yield temporary
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())
@@ -42,6 +45,24 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # an impossible path was told above
             temporary.unlink(missing_ok=True)
+
+
+def leftovers(path: Path, suffix: str) -> Iterator[Path]:
+    """Yields what processes that were killed left beside `path` while they wrote it: .NAME.PROCESS and the suffix."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{suffix}"):
+        process = left.name.removesuffix(suffix).rpartition(".")[2]
+        if process.isdecimal() and not _alive(int(process)):
+            yield left
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def _reason(error: Exception) -> str:

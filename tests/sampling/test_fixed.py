@@ -18,7 +18,7 @@ from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.numbering import Numbering
 from headtail.sampling.padding import tensors_of
 from headtail.sampling.sampler import Batch, BatchSampler, GnnScope, number_pairs
-from headtail.training.objectives import Shares, cross_entropy
+from headtail.training.objectives import PaddedShares, cross_entropy
 from random_graphs import message_graph, random_view
 
 NODES = 60
@@ -165,7 +165,7 @@ def test_with_all_neighbours_the_same_is_learned(
             if batch.counts is None:
                 loss = cross_entropy(logits[:positives], logits[positives:], batch.negative_of)
             else:
-                loss = cross_entropy(logits, logits, batch.negative_of, Shares(batch.counts, logits.numel()))
+                loss = cross_entropy(logits, logits, batch.negative_of, PaddedShares(batch.counts, logits.numel()))
             loss.backward()
             gradients.append([loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
         for have, want in zip(*gradients, strict=True):

@@ -39,6 +39,7 @@ def recommend(
     import pandas as pd
 
     from headtail import LinkPredictor
+    from headtail.ranks import joined
     from headtail.serving.tables import check_suffix, write_table
 
     names = _names(heads, heads_file)
@@ -46,16 +47,21 @@ def recommend(
         check_suffix(out)
     elif names is None:
         raise HeadtailError("answers for all nodes go to a file: add --out FILE.parquet, or choose --heads.")
-    predictor = LinkPredictor.load(run, device)
-    start = time.perf_counter()
-    count = predictor.task.graph.num_nodes if names is None else len(names)
-    with _progress(count) as advance:
-        blocks = predictor.recommend_blocks(names, k, "nothing" if include_known else "known", advance)
-        if out is None:
-            links = pd.concat(list(blocks), ignore_index=True)
-            rows = len(links)
-        else:
-            rows = write_table(blocks, out)
+    with joined(device) as ranks:
+        predictor = LinkPredictor.load(run, device)
+        start = time.perf_counter()
+        count = predictor.task.graph.num_nodes if names is None else len(names)
+        with _progress(count, ranks.leads) as advance:
+            blocks = predictor.recommend_blocks(names, k, "nothing" if include_known else "known", advance)
+            if out is None:
+                links = pd.concat(list(blocks), ignore_index=True)
+                rows = len(links)
+            elif ranks.leads:
+                rows = write_table(blocks, out)
+            else:
+                rows = sum(len(block) for block in blocks)
+    if not ranks.leads:
+        return
     seconds = time.perf_counter() - start
     target = "" if out is None else f" to {out}"
     say(f"{rows:,} links for {count:,} heads in {seconds:.1f} s{target}")
@@ -88,13 +94,13 @@ def _names(heads: str | None, file: Path | None) -> list[str | int] | None:
 
 
 @contextmanager
-def _progress(heads: int) -> Iterator[Callable[[int], None]]:
+def _progress(heads: int, shown: bool) -> Iterator[Callable[[int], None]]:
     """Shows a bar of heads answered on a terminal; yields what to call with those just finished."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("heads"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+    with Progress(*columns, console=console, disable=not (shown and console.is_terminal), transient=True) as bar:
         task = bar.add_task("heads", total=heads)
         yield lambda finished: bar.advance(task, finished)

@@ -28,9 +28,10 @@ from headtail.sampling.sampler import Batch, BatchSampler
 from headtail.training.averaging import WeightAverage
 from headtail.training.captured import CapturedStep, PaddedBatches
 from headtail.training.counters import Counters
+from headtail.training.distributed import shared_nodes
 from headtail.training.folds import FoldedBatches
 from headtail.training.learner import EpochBatches, Learner, resolve_auto, resolve_device
-from headtail.training.objectives import Shares
+from headtail.training.objectives import PaddedShares
 from headtail.training.observer import Observer, Record
 from headtail.training.placement import Footprint, Placement, place_features
 from headtail.training.precision import mixed, resolve_precision
@@ -40,6 +41,9 @@ from headtail.training.steps import Loss, Step
 
 # Training links whose evidence, with that of as many negatives, says what its columns usually are.
 SAMPLED_LINKS = 2**14
+SEVERAL_UNRECORDED = (
+    "Several ranks train without recorded steps and fused norms, so a GPU takes longer per link than alone"
+)
 # Encoders whose kernels are ours: these can be recorded, and bear mixed precision.
 OWN_ENCODERS = ("sage", "gat")
 
@@ -56,6 +60,7 @@ class GnnMethod(Learner[Batch]):
     """AML, symmetric and SMLP models, trained on a task."""
 
     model: LinkModel
+    spreads = True
 
     @staticmethod
     def create(task: LinkTask, config: Config) -> "GnnMethod":
@@ -94,7 +99,8 @@ class GnnMethod(Learner[Batch]):
     @property
     def notes(self) -> tuple[str, ...]:
         missing = engine(self.device) and not has_triton()
-        found = (self.supervision.note, self._placement.note, WITHOUT_TRITON if missing else None)
+        unrecorded = SEVERAL_UNRECORDED if engine(self.device) and self.ranks.several else None
+        found = (self.supervision.note, self._placement.note, WITHOUT_TRITON if missing else None, unrecorded)
         return tuple(note for note in found if note)
 
     @cached_property
@@ -198,6 +204,7 @@ class GnnMethod(Learner[Batch]):
             layers=self.config.model.layers,
             evidence=self._evidence,
             reads_features=self.captures,
+            ranks=self.ranks,
         )
 
     @cached_property
@@ -229,13 +236,15 @@ class GnnMethod(Learner[Batch]):
         encoder.standardise(evidence(links, negatives))
 
     def loss(self, batch: Batch) -> Loss:
-        assert batch.graph is not None
+        graph = batch.graph
+        assert graph is not None
         links = batch.positive.shape[1]
+        batch = shared_nodes(batch, self.ranks, self.task.graph.num_nodes)
         with mixed(self.precision, self.device):
-            logits = self.model.logits(batch.graph, batch).float()
+            logits = self.model.logits(graph, batch).float()
         if batch.counts is None:
             return self.link_loss(logits[:links], logits[links:], batch.negative_of)
-        value = self.objective(logits, logits, batch.negative_of, Shares(batch.counts, logits.numel()))
+        value = self.objective(logits, logits, batch.negative_of, PaddedShares(batch.counts, logits.numel()))
         return Loss(value, links, logits)
 
     def count(self, batch: Batch, counters: Counters) -> None:
@@ -254,10 +263,11 @@ class GnnMethod(Learner[Batch]):
     def captures(self) -> bool:
         """Whether steps are recorded and played again.
 
-        Not those that draw random numbers, have kernels of others, or read features from host memory.
+        Not those that draw random numbers, have kernels of others, read features from host memory, or wait for other
+        ranks.
         """
         m = self.config.model
-        able = engine(self.device) and has_triton() and not self._placement.on_host
+        able = not self.ranks.several and engine(self.device) and has_triton() and not self._placement.on_host
         return able and m.encoder in OWN_ENCODERS and not m.dropout
 
     def _train_epoch(
