@@ -26,6 +26,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()
+        # The memory goes with the last recording that has it, and cannot be had again: so all stay.
+        self._recordings: list[torch.cuda.CUDAGraph] = []
 
     def __call__(self, work: Callable[[], T], generator: torch.Generator | None = None) -> Callable[[], T]:
         recording = torch.cuda.CUDAGraph()
@@ -35,6 +37,7 @@ class Recorder:
         # Other threads and streams go on meanwhile, and must not disturb the recording.
         with torch.cuda.graph(recording, pool=self._pool, stream=stream, capture_error_mode="thread_local"):
             result = work()
+        self._recordings.append(recording)
 
         def play() -> T:
             recording.replay()
