@@ -33,8 +33,9 @@ import torch
 # Forks need not import them again.
 import headtail.experiments.paper
 import headtail.predictor
-import headtail.serving.tables  # noqa: F401
+import headtail.serving.parts
 from headtail.cli import main
+from headtail.files import file_digest
 
 # The innermost function of a stack that is named here says what was hit.
 PHASES = {
@@ -145,9 +146,8 @@ def try_out(command: Killed, kills: int, folder: Path, chance: random.Random) ->
             before = command.kept(place)
             limit = chance.uniform(0, seconds) if tally.kills < kills else None
             code, where = run(arguments, log, limit)
-            after = command.kept(place)
-            tally.lost += after[: len(before)] != before
             if code is None:
+                tally.lost += command.kept(place)[: len(before)] != before
                 tally.kills += 1
                 killed_runs += 1
                 tally.phases[where] += 1
@@ -185,6 +185,7 @@ def warm_up(*every: list[str]) -> None:
 
 def commands(folder: Path, scale: int) -> list[Killed]:
     """Returns what can be killed, on a made-up graph that grows with the scale; a new command needs one entry."""
+    headtail.serving.parts.HEADS_PER_PART = 16  # so that there are many
     data = folder / "links.csv"
     chance = np.random.default_rng(0)
     links = pd.DataFrame(chance.integers(60 * scale, size=(600 * scale, 2)), columns=["source", "target"])
@@ -217,7 +218,7 @@ def commands(folder: Path, scale: int) -> list[Killed]:
             "recommend",
             lambda out: ["recommend", str(model), "-k", "10", "--device", "cpu", "--out", str(out / "links.parquet")],
             lambda out: bytes_of(out / "links.parquet"),
-            lambda out: [path.name for path in sorted(out.glob("links.parquet"))],
+            lambda out: [file_digest(part) for part in sorted(out.glob(".links.parquet.parts/0*.parquet"))],
         ),
         Killed(
             "paper",

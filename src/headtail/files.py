@@ -2,6 +2,7 @@
 
 import errno
 import glob
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -70,6 +71,12 @@ def _reason(error: Exception) -> str:
     if full or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
         return "the disk is full, free some space and run the command again"
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def file_digest(path: Path) -> str:
+    """Returns a short hash of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
 
 
 def write_text(path: Path, text: str) -> None:
