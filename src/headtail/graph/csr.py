@@ -78,6 +78,10 @@ class CSR:
         owner, offset = all_entries(self.degrees[rows])
         return owner, self.row_ptr[rows][owner] + offset
 
+    def diagonal(self) -> Tensor:
+        """Returns int64 [rows], the place in `col` of every row's entry with itself, which all rows must have."""
+        return (self.row == self.col).nonzero().squeeze(1)
+
     def transpose(self) -> "CSR":
         """Returns the same entries with rows and columns exchanged."""
         order = torch.argsort(self.col, stable=True)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from headtail.graph.csr import CSR
+from headtail.graph.mapped import MappedCSR, MappedView
 from headtail.graph.tables import Table, by_columns, rows_of
 from headtail.graph.view import GraphView, both_ways
 
@@ -15,12 +16,16 @@ NORMALISATIONS = ("row", "column", "symmetric")
 
 def add_self_loops(view: GraphView) -> CSR:
     """Returns A + I: the symmetric pattern of a view with one self-loop per node."""
+    if isinstance(view, MappedView):
+        return view.message_rows
     loops = torch.arange(view.num_nodes, device=view.links.device).expand(2, -1)
     return CSR.from_links(torch.cat([both_ways(view.links), loops], dim=1), view.num_nodes)
 
 
 def normalise(pattern: CSR, how: str) -> CSR:
     """Returns Â: the pattern weighted by D⁻¹ ("row"), on the right ("column"), or D^-½ on both sides."""
+    if how == "row" and isinstance(pattern, MappedCSR):
+        return pattern.averaged
     degree = pattern.degrees.to(torch.float32)
     if how == "row":
         return pattern.with_weight(degree.reciprocal()[pattern.row])
@@ -105,7 +110,7 @@ class MessageGraph:
     @cached_property
     def diagonal(self) -> Tensor:
         """int64 [N], the place of every node's self-loop in the adjacency."""
-        return (self.adjacency.row == self.adjacency.col).nonzero().squeeze(1)
+        return self.adjacency.diagonal()
 
     @property
     def num_nodes(self) -> int:

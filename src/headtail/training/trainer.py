@@ -207,7 +207,9 @@ class GnnMethod(Learner[Batch]):
 
     def _rows(self, links: Tensor) -> CSR:
         """Returns links as rows of what the GNN encodes: heads, or tails in AML-R."""
-        view = GraphView(self.task.graph.num_nodes, self.task.graph.directed, links)
+        view = self.task.train_view
+        if links is not view.links:
+            view = GraphView(view.num_nodes, view.directed, links)
         return (view.in_rows if self.config.model.reverse else view.out_rows).to(self.device)
 
     @cached_property
