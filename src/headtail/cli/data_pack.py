@@ -44,7 +44,7 @@ def data_pack(
     test_share: Annotated[float, typer.Option(metavar="float", help="share of links held out for the test")] = 0.1,
     most_held_out: Annotated[
         int, typer.Option(metavar="int", help="links held out at most, for validation and test each")
-    ] = 50_000,
+    ] = 20_000,
     seed: Annotated[int, typer.Option(metavar="int", help="fixes which links are held out")] = 0,
     memory: Annotated[
         float | None,

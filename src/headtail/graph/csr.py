@@ -103,6 +103,16 @@ class CSR:
         weight = None if self.weight is None else self.weight[start:stop]
         return CSR(self.row_ptr[first : last + 1] - start, self.col[start:stop], self.num_cols, weight)
 
+    def cuts(self, entries: int) -> list[tuple[int, int]]:
+        """Returns (first, last) of blocks of rows with at most so many entries, but one row at least."""
+        cuts, first = [], 0
+        while first < self.num_rows:
+            last = int(torch.searchsorted(self.row_ptr, int(self.row_ptr[first]) + entries, right=True)) - 1
+            last = min(max(last, first + 1), self.num_rows)
+            cuts.append((first, last))
+            first = last
+        return cuts
+
     def matmul(self, x: Tensor) -> Tensor:
         """Returns the product with x [cols, d] as [rows, d], summed in entry order (deterministic)."""
         return segment_sum(self.row_ptr, self.col, self.weight, x)

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from headtail.graph.csr import CSR
 from headtail.graph.mapped import MappedCSR, MappedView
-from headtail.graph.tables import Table, by_columns, rows_of
+from headtail.graph.pre_encoding import pre_encode, pre_encode_on_disk
+from headtail.graph.tables import Table, rows_of
 from headtail.graph.view import GraphView, both_ways
 
 NORMALISATIONS = ("row", "column", "symmetric")
@@ -37,39 +39,39 @@ def normalise(pattern: CSR, how: str) -> CSR:
     raise ValueError(f"unknown normalisation {how!r}")
 
 
-def pre_encode(adjacency: CSR, features: Table, layers: int) -> Table:
-    """Returns Â^L X (eq. 2), computed once per message graph; in host memory where X is, or the device is too full."""
-
-    def smooth(x: Tensor) -> Tensor:
-        for _ in range(layers):
-            x = adjacency.matmul(x)
-        return x
-
-    return by_columns(features, smooth, "pre-encoding the features")
-
-
 @dataclass(frozen=True)
 class MessageGraph:
     """What encoders read: Â with self-loops, the features X [N, d] and their pre-encoding.
 
     `adjacency` carries the normalised weights Â; `normalisation` names them. It is on the device, the features may be
-    in host memory.
+    in host memory. Pre-encoded features go to a file where `on_disk`; to the one in `kept`, if that is given.
     """
 
     adjacency: CSR
     normalisation: str
     features: Table
     layers: int
+    on_disk: bool = False
+    kept: Path | None = None
 
     @staticmethod
-    def build(view: GraphView, features: Table, normalisation: str, layers: int) -> "MessageGraph":
+    def build(
+        view: GraphView,
+        features: Table,
+        normalisation: str,
+        layers: int,
+        on_disk: bool = False,
+        kept: Path | None = None,
+    ) -> "MessageGraph":
         """Builds the message graph of a view, on the device of `features`."""
         pattern = add_self_loops(view.to(features.device))
-        return MessageGraph(normalise(pattern, normalisation), normalisation, features, layers)
+        return MessageGraph(normalise(pattern, normalisation), normalisation, features, layers, on_disk, kept)
 
     @cached_property
     def pre_encoded(self) -> Table:
         """Â^L X [N, d]."""
+        if self.on_disk:
+            return pre_encode_on_disk(self.adjacency, self.features, self.layers, self.kept)
         return pre_encode(self.adjacency, self.features, self.layers)
 
     @cached_property

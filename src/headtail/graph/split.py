@@ -189,12 +189,12 @@ def _random_tails(heads: Tensor, known: CSR, count: int, generator: torch.Genera
             "a held-out link's head is linked to every other node, so it has no negatives to be ranked against."
         )
     repeated = heads.repeat_interleave(count)
-    tails = torch.randint(n, (repeated.numel(),), generator=generator)
-    while True:
-        wrong = (known.contains(repeated, tails) | (repeated == tails)).nonzero().squeeze(1)
-        if wrong.numel() == 0:
-            return tails.view(-1, count)
+    tails = torch.empty_like(repeated)
+    wrong = torch.arange(repeated.numel())
+    while wrong.numel():
         tails[wrong] = torch.randint(n, (wrong.numel(),), generator=generator)
+        wrong = wrong[_no_negatives(known, repeated[wrong], tails[wrong])]
+    return tails.view(-1, count)
 
 
 def _random_pairs(known: CSR, count: int, generator: torch.Generator) -> Tensor:
@@ -202,9 +202,13 @@ def _random_pairs(known: CSR, count: int, generator: torch.Generator) -> Tensor:
     n = known.num_rows
     if known.col.numel() >= n * (n - 1):
         raise DataError("every pair of nodes is linked, so there are no negatives to rank against.")
-    pairs = torch.randint(n, (2, count), generator=generator)
-    while True:
-        wrong = (known.contains(pairs[0], pairs[1]) | (pairs[0] == pairs[1])).nonzero().squeeze(1)
-        if wrong.numel() == 0:
-            return pairs
+    pairs = torch.empty(2, count, dtype=torch.int64)
+    wrong = torch.arange(count)
+    while wrong.numel():
         pairs[:, wrong] = torch.randint(n, (2, wrong.numel()), generator=generator)
+        wrong = wrong[_no_negatives(known, *pairs[:, wrong])]
+    return pairs
+
+
+def _no_negatives(known: CSR, heads: Tensor, tails: Tensor) -> Tensor:
+    return known.contains(heads, tails) | (heads == tails)

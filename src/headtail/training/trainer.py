@@ -13,6 +13,7 @@ from headtail.graph.csr import CSR
 from headtail.graph.evidence import PairEvidence, choose_evidence, evidence_width
 from headtail.graph.features import NodeInputs
 from headtail.graph.message import MessageGraph
+from headtail.graph.packed.graph import PackedGraph
 from headtail.graph.supervision import Supervision, supervise
 from headtail.graph.tables import HostTable, Table
 from headtail.graph.task import LinkTask
@@ -134,12 +135,15 @@ class GnnMethod(Learner[Batch]):
         return self.task.inputs.to("cpu" if self._placement.on_host else self.device)
 
     def _table(self, features: Tensor) -> Table:
-        return HostTable(features, self.device) if self._placement.on_host else features
+        p = self._placement
+        return HostTable(features, self.device, p.on_disk) if p.on_host else features
 
     def _message_graph(self, view: GraphView) -> MessageGraph:
         seen = self._inputs.seen_in(view.to("cpu" if self._placement.on_host else self.device))
-        m = self.config.model
-        return MessageGraph.build(view, self._table(seen), self.config.graph.normalisation, m.layers)
+        how, layers, kept = self.config.graph.normalisation, self.config.model.layers, None
+        if isinstance(self.task.graph, PackedGraph) and view is self.task.train_view and self._inputs.structure is None:
+            kept = self.task.graph.encoded_file(how, layers)
+        return MessageGraph.build(view, self._table(seen), how, layers, self._placement.on_disk, kept)
 
     def scorer(self, view: GraphView) -> PairScorer:
         """Encodes all nodes with full neighbourhoods, in evaluation mode."""

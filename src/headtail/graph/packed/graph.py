@@ -1,6 +1,6 @@
 """A packed graph, opened: its arrays are mapped, so nothing is read before it is needed."""
 
-import warnings
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from headtail.graph.graph import Cleaning, Graph, HeldOut
 from headtail.graph.mapped import MappedCSR, MappedView
 from headtail.graph.names import NodeNames
 from headtail.graph.packed.manifest import NAMES_FILE, Manifest, map_array, read_manifest
+from headtail.graph.scratch import read_only
 
 _CHECKED_ENTRIES = 2**24
 
@@ -38,6 +39,10 @@ class PackedGraph(Graph):
     known: MappedCSR
     strategy: str
     dropped: int
+
+    def encoded_file(self, normalisation: str, layers: int) -> Path | None:
+        """Returns where Â^L X of the training links is kept, for all runs; None where nothing may be written there."""
+        return self.folder / f"encoded-{normalisation}-{layers}.npy" if os.access(self.folder, os.W_OK) else None
 
 
 def open_packed(folder: str | Path) -> PackedGraph:
@@ -93,9 +98,7 @@ def _tensor(folder: Path, name: str, manifest: Manifest) -> Tensor:
     array = map_array(folder, name, manifest.arrays[name])
     if name in ("valid", "test"):  # small, and free to be written to
         return torch.from_numpy(np.array(array))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not writable.*")  # nobody writes to a graph
-        return torch.from_numpy(array)
+    return read_only(array)
 
 
 def _check_nodes(folder: Path, name: str, nodes: Tensor, count: int) -> None:

@@ -26,7 +26,7 @@ class HoldOut:
     split: str = "auto"
     valid_share: float = 0.05
     test_share: float = 0.1
-    most: int = 50_000
+    most: int = 20_000
     seed: int = 0
 
     def __post_init__(self) -> None:
