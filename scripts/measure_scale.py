@@ -94,9 +94,10 @@ def write_graph(links: int, nodes: int, table: Path, matrix: Path) -> None:
             ]
             writer.write_table(pa.table(ends, schema=schema))
     x = np.lib.format.open_memmap(matrix, mode="w+", dtype="<f4", shape=(nodes, FEATURES))
-    for first in range(0, nodes, BLOCK // 10):
-        block = x[first : first + BLOCK // 10]
-        block[...] = rng.standard_normal(block.shape, dtype=np.float32)
+    drawn = rng.standard_normal((min(nodes, BLOCK // 10), FEATURES), dtype=np.float32)
+    for first in range(0, nodes, len(drawn)):  # other numbers would take longer to draw than to pack
+        block = x[first : first + len(drawn)]
+        block[...] = drawn[rng.permutation(len(drawn))[: len(block)]]
     x.flush()
 
 

@@ -94,6 +94,8 @@ def encode_columns(
         at_once: columns that are held in memory at a time, twice; by default what suits the memory that is there.
         advance: is told of shares of the work that are done.
     """
+    if first >= last:
+        return
     nodes = features.shape[0]
     room = int(COLUMNS_SHARE * available_bytes()) // max(1, 2 * nodes * features.dtype.itemsize)
     blocks = -(-(last - first) // max(1, room if at_once is None else at_once))

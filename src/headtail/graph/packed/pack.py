@@ -29,7 +29,7 @@ from headtail.graph.packed.manifest import (
     is_packed,
     layout_of,
 )
-from headtail.graph.packed.sources import open_links
+from headtail.graph.packed.sources import open_file, open_links
 from headtail.graph.packed.stages import STAGES, Facts, Request, Work
 from headtail.memory import available_bytes
 from headtail.progress import counting
@@ -96,10 +96,7 @@ def pack(
         hold_out=hold_out or HoldOut(),
     )
     _check_target(target, overwrite)
-    for path in request.links:  # what is wrong at first sight is told before hours of work
-        open_links(path, columns)
-    if request.features is not None:
-        open_matrix(request.features)
+    _look_at(request)
     folder = target.with_name(f".{target.name}.packing")
     budget = int(MEMORY_SHARE * available_bytes()) if memory is None else int(memory * 2**30)
     with _alone(folder, target):
@@ -116,6 +113,19 @@ def pack(
             engine.close()
         manifest = _finish(request, folder, target, record)
     return manifest
+
+
+def _look_at(request: Request) -> None:
+    """Tells what is wrong at first sight before hours of work."""
+    for path in request.links:
+        open_links(path, request.columns)
+    for held_out in (request.valid, request.test):
+        if held_out is not None:
+            open_links(held_out, LinkColumns(request.columns.source, request.columns.target))
+    if request.nodes is not None:
+        open_file(request.nodes)
+    if request.features is not None:
+        open_matrix(request.features)
 
 
 def _path(given: str | Path | None) -> Path | None:
