@@ -4,8 +4,9 @@
 
 Every stage is a process of its own in a memory control group of --limit GiB: the kernel counts its pages of files too,
 and ends it where they cannot be given back. Where no group may be made, a watchdog ends it at so much anonymous memory.
+Before a stage, the system is told to forget what it keeps of the files, so that the stage reads and is charged for all.
 A graph has a tenth as many nodes as links, drawn from power laws, and 128 features per node. What is made in --folder
-is removed afterwards.
+is removed afterwards, unless --keep is given; a graph that is there already is not packed again.
 """
 
 import argparse
@@ -35,6 +36,8 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=float, default=8.0, help="GiB of memory of every stage")
     parser.add_argument("--batches", type=int, default=200, help="training steps")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of PyTorch")
+    parser.add_argument("--keep", action="store_true", help="leave the graph where it is")
     parser.add_argument("--out", type=Path, help="JSON lines to add the figures to")
     parser.add_argument("--stage", nargs=2, metavar=("NAME", "GRAPH"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -42,6 +45,7 @@ def main() -> None:
         name, graph = options.stage
         print(json.dumps(encode(graph) if name == "pre-encode" else train(graph, options.batches)))
         return
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
     for links in map(int, options.links.split(",")):
         folder = options.folder / f"{links}"
         try:
@@ -51,23 +55,27 @@ def main() -> None:
                     with options.out.open("a") as file:
                         file.write(json.dumps(record) + "\n")
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if not options.keep:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def measure(links: int, folder: Path, limit: float, batches: int) -> Iterator[dict[str, object]]:
     """Yields the figures of one stage after the other."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     table, matrix, graph = folder / "links.parquet", folder / "x.npy", folder / "graph.ht"
     common = {"links": links, "nodes": links // LINKS_PER_NODE, "limit_gib": limit, "cores": os.cpu_count()}
     common |= {"date": time.strftime("%Y-%m-%d"), "machine": platform.processor() or platform.machine()}
-    start = time.perf_counter()
-    write_graph(links, links // LINKS_PER_NODE, table, matrix)
-    yield common | {"stage": "make", "seconds": time.perf_counter() - start, "bytes": size_of(folder)}
-    pack = [sys.executable, "-m", "headtail", "data", "pack", table, "--features", matrix, "-o", graph, "--json"]
-    yield common | limited("pack", pack, limit) | {"bytes": size_of(graph)}
-    matrix.unlink()  # the store has its own; the disk need not hold both
-    table.unlink()
+    if not graph.exists():
+        start = time.perf_counter()
+        write_graph(links, links // LINKS_PER_NODE, table, matrix)
+        yield common | {"stage": "make", "seconds": time.perf_counter() - start, "bytes": size_of(folder)}
+        forget(folder)
+        pack = [sys.executable, "-m", "headtail", "data", "pack", table, "--features", matrix, "-o", graph, "--json"]
+        yield common | limited("pack", pack, limit) | {"bytes": size_of(graph)}
+    for source in (table, matrix):  # the store has its own; the disk need not hold both
+        source.unlink(missing_ok=True)
     for name in ("pre-encode", "train"):
+        forget(folder)
         own = [sys.executable, __file__, "--stage", name, graph, "--batches", batches]
         yield common | limited(name, own, limit) | {"bytes": size_of(graph)}
 
@@ -230,6 +238,15 @@ def memory_group(limit: int) -> Iterator[Path | None]:
     finally:
         if group is not None:
             group.rmdir()
+
+
+def forget(folder: Path) -> None:
+    """Has the system drop what it keeps in memory of the files of a folder."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def size_of(folder: Path) -> int:
