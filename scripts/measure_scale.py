@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,7 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=float, default=8.0, help="GiB of memory of every stage")
     parser.add_argument("--batches", type=int, default=200, help="training steps")
+    parser.add_argument("--evaluate", action="store_true", help="also encode all nodes and rank the validation links")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of PyTorch")
     parser.add_argument("--keep", action="store_true", help="leave the graph where it is")
     parser.add_argument("--out", type=Path, help="JSON lines to add the figures to")
@@ -43,13 +45,14 @@ def main() -> None:
     options = parser.parse_args()
     if options.stage:
         name, graph = options.stage
-        print(json.dumps(encode(graph) if name == "pre-encode" else train(graph, options.batches)))
+        stages = {"pre-encode": encode, "train": partial(train, batches=options.batches), "evaluate": judge}
+        print(json.dumps(stages[name](graph)))
         return
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     for links in map(int, options.links.split(",")):
         folder = options.folder / f"{links}"
         try:
-            for record in measure(links, folder, options.limit, options.batches):
+            for record in measure(links, folder, options):
                 print(json.dumps(record), flush=True)
                 if options.out:
                     with options.out.open("a") as file:
@@ -59,8 +62,9 @@ def main() -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def measure(links: int, folder: Path, limit: float, batches: int) -> Iterator[dict[str, object]]:
+def measure(links: int, folder: Path, options: argparse.Namespace) -> Iterator[dict[str, object]]:
     """Yields the figures of one stage after the other."""
+    limit = options.limit
     folder.mkdir(parents=True, exist_ok=True)
     table, matrix, graph = folder / "links.parquet", folder / "x.npy", folder / "graph.ht"
     common = {"links": links, "nodes": links // LINKS_PER_NODE, "limit_gib": limit, "cores": os.cpu_count()}
@@ -74,9 +78,9 @@ def measure(links: int, folder: Path, limit: float, batches: int) -> Iterator[di
         yield common | limited("pack", pack, limit) | {"bytes": size_of(graph)}
     for source in (table, matrix):  # the store has its own; the disk need not hold both
         source.unlink(missing_ok=True)
-    for name in ("pre-encode", "train"):
+    for name in ("pre-encode", "train", *(["evaluate"] if options.evaluate else [])):
         forget(folder)
-        own = [sys.executable, __file__, "--stage", name, graph, "--batches", batches]
+        own = [sys.executable, __file__, "--stage", name, graph, "--batches", options.batches]
         yield common | limited(name, own, limit) | {"bytes": size_of(graph)}
 
 
@@ -161,6 +165,20 @@ def train(graph: str, batches: int) -> dict[str, object]:
         "loss_first": float(np.mean(losses[: batches // 4])),
         "loss_last": float(np.mean(losses[-batches // 4 :])),
     }
+
+
+def judge(graph: str) -> dict[str, object]:
+    """Encodes all nodes with an untrained model, and ranks the validation links."""
+    from headtail import load
+    from headtail.evaluation.parts import evaluate_part
+
+    method = method_of(load(graph))
+    start = time.perf_counter()
+    scorer = method.scorer(method.task.train_view)
+    encoded = time.perf_counter()
+    metrics = evaluate_part(scorer, method.task, "valid")
+    done = time.perf_counter()
+    return {"encode_all_seconds": encoded - start, "rank_seconds": done - encoded, "mrr": metrics["mrr"]}
 
 
 def method_of(graph):  # type: ignore[no-untyped-def]

@@ -13,7 +13,7 @@ from headtail.graph import mapped, pre_encoding, scratch, tables
 from headtail.graph.csr import CSR
 from headtail.graph.mapped import MappedCSR
 from headtail.graph.message import MessageGraph, add_self_loops, normalise
-from headtail.graph.pre_encoding import encode_columns, new_encoded, pre_encode, pre_encode_on_disk
+from headtail.graph.pre_encoding import encode_columns, join_encoded, new_encoded, pre_encode, pre_encode_on_disk
 from headtail.graph.tables import HostTable
 from random_graphs import random_view
 
@@ -92,9 +92,9 @@ def test_ranks_write_to_one_file(tmp_path: Path) -> None:
     graph = MessageGraph.build(random_view(30, 80), torch.randn(30, 6), "row", 3)
     assert isinstance(graph.features, Tensor)
     out = new_encoded(tmp_path / "encoded.npy", 30, 6)
-    for first in (4, 0, 2):
-        encode_columns(graph.adjacency, graph.features, 3, out, first, first + 2)
-    del out
+    for rank, first in enumerate((4, 0, 2)):
+        own = out if rank == 0 else join_encoded(tmp_path / "encoded.npy")
+        encode_columns(graph.adjacency, graph.features, 3, own, first, first + 2)
     again = pre_encode_on_disk(graph.adjacency, graph.features, 3, tmp_path / "encoded.npy")
     assert torch.equal(again, graph.pre_encoded)  # type: ignore[arg-type]
 

@@ -65,13 +65,18 @@ def pre_encode_on_disk(adjacency: CSR, features: Table, layers: int, kept: Path 
 def new_encoded(path: Path, rows: int, columns: int) -> Tensor:
     """Makes an npy file of float32 [rows, columns] and returns it as a tensor that writes to it.
 
-    Several processes may each open it and encode their own columns into it.
+    Other processes `join_encoded` and encode columns of their own into it.
     """
     with path.open("wb+") as file:
         npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, columns)})
         file.flush()
         offset = file.tell()
         return map_new(file, path.parent, 4 * rows * columns, torch.float32, offset).view(rows, columns)
+
+
+def join_encoded(path: Path) -> Tensor:
+    """Returns the file that another process made by `new_encoded` as a tensor that writes to it."""
+    return torch.from_numpy(np.load(path, mmap_mode="r+", allow_pickle=False))
 
 
 def encode_columns(
