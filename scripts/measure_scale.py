@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -146,6 +147,7 @@ def train(graph: str, batches: int) -> dict[str, object]:
     step, losses, links = method.step(method.optimizer()), [], 0
     start = last = time.perf_counter()
     method.model.train()
+    method._training.graph.expect_reads(at_random=True)
     for number, batch in enumerate(source.epoch(torch.Generator().manual_seed(0)), 1):
         loss = step(batch)
         losses.append(float(loss.value))
@@ -195,7 +197,7 @@ def method_of(graph):  # type: ignore[no-untyped-def]
 
 def limited(name: str, command: list[object], limit: float) -> dict[str, object]:
     """Runs a command in a memory group of so many GiB; returns its time, its memory at most, and what it printed."""
-    start = time.perf_counter()
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with memory_group(int(limit * 2**30)) as group:
 
         def join() -> None:
@@ -210,9 +212,11 @@ def limited(name: str, command: list[object], limit: float) -> dict[str, object]
         watch.join()
     if child.returncode:
         raise SystemExit(f"{name} ended with {child.returncode}, at most {peak['anonymous'] / 2**30:.2f} GiB anonymous")
-    found = {f"peak_{kind}_gib": round(size / 2**30, 3) for kind, size in peak.items()}
-    how = "control group" if group else "watchdog"
-    return {"stage": name, "seconds": time.perf_counter() - start, **found, "limited_by": how, **json.loads(printed)}
+    found: dict[str, object] = {f"peak_{kind}_gib": round(size / 2**30, 3) for kind, size in peak.items()}
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found["cpu_seconds"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    found["limited_by"] = "control group" if group else "watchdog"
+    return {"stage": name, "seconds": time.perf_counter() - start, **found, **json.loads(printed)}
 
 
 def watched(child: "subprocess.Popen[str]", peak: dict[str, int], limit: int) -> None:

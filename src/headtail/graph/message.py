@@ -10,6 +10,7 @@ from torch import Tensor
 from headtail.graph.csr import CSR
 from headtail.graph.mapped import MappedCSR, MappedView
 from headtail.graph.pre_encoding import pre_encode, pre_encode_on_disk
+from headtail.graph.scratch import expect_reads
 from headtail.graph.tables import Table, rows_of
 from headtail.graph.view import GraphView, both_ways
 
@@ -73,6 +74,11 @@ class MessageGraph:
         if self.on_disk:
             return pre_encode_on_disk(self.adjacency, self.features, self.layers, self.kept)
         return pre_encode(self.adjacency, self.features, self.layers)
+
+    def expect_reads(self, at_random: bool) -> None:
+        """Tells the system how features in files are going to be read: row by row at random, or in order."""
+        for table in (self.features, self.pre_encoded) if self.on_disk else ():
+            expect_reads(table if isinstance(table, Tensor) else table.values, at_random)
 
     @cached_property
     def residual(self) -> Tensor:

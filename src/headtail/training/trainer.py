@@ -149,6 +149,7 @@ class GnnMethod(Learner[Batch]):
         """Encodes all nodes with full neighbourhoods, in evaluation mode."""
         self.model.eval()
         seen = self.surroundings(view)
+        seen.graph.expect_reads(at_random=False)
         rows, columns = self.model.represent_all(seen.graph)
         heads, tails = (columns, rows) if self.config.model.reverse else (rows, columns)
         return EmbeddingScorer(heads, tails, self.model.scorer, self.task.graph.directed, seen.evidence)
@@ -274,6 +275,7 @@ class GnnMethod(Learner[Batch]):
         observer: Observer,
         average: WeightAverage | None,
     ) -> Record:
+        self._training.graph.expect_reads(at_random=True)
         # Products of the backward pass are in tf32 too; those of bf16 are in bf16 by what they multiply.
         with mixed("tf32" if self.precision == "tf32" else "fp32", self.device):
             return super()._train_epoch(epoch, batches, step, observer, average)
