@@ -16,7 +16,7 @@ SOURCE = Path(headtail.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 # Each room imports only from its left.
 ROOMS = ("kernels", "datasets", "graph", "sampling", "nn", "training", "evaluation", "serving")
-LEAVES = {"memory", "config", "presets", "errors", "registry", "files", "contract", "ranks"}
+LEAVES = {"memory", "progress", "config", "presets", "errors", "registry", "files", "contract", "ranks"}
 # On top of the rooms: may import everything, and no room may import them.
 ROOF = {"__init__", "__main__", "cli", "experiments", "predictor", "methods", "card", "runs"}
 MAY_IMPORT = (

@@ -55,3 +55,45 @@ def resident_bytes() -> int:
     except OSError:
         return 0
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def available_bytes() -> int:
+    """Returns the memory that the process can still get: what the machine has free, or its control group allows.
+
+    Pages of files count as free, since the system takes them back. Where nobody says anything it is 8 GiB.
+    """
+    found = [limit - used for limit, used in _group_limits()]
+    try:
+        facts = Path("/proc/meminfo").read_text(encoding="ascii").split("MemAvailable:")[1]
+        found.append(int(facts.split()[0]) * 1024)
+    except (OSError, IndexError, ValueError):
+        pass
+    return max(0, min(found, default=2**33))
+
+
+def _group_limits() -> list[tuple[int, int]]:
+    """Returns (limit, bytes in use that are no pages of files) of every control group that the process is in."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        _, kinds, place = line.split(":", 2)
+        if kinds == "":  # version 2
+            root, limit, used = Path("/sys/fs/cgroup"), "memory.max", "anon"
+        elif "memory" in kinds.split(","):
+            root, limit, used = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "total_rss"
+        else:
+            continue
+        path = root / place.lstrip("/")
+        for group in (path, *path.parents):
+            if not group.is_relative_to(root):
+                break
+            try:
+                most = int((group / limit).read_text(encoding="ascii"))  # "max" is no number and no limit
+                stat = dict(row.split() for row in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+                found.append((most, int(stat[used])))
+            except (OSError, ValueError, KeyError):
+                continue
+    return found

@@ -28,7 +28,9 @@ Debug = Annotated[bool, typer.Option("--debug", metavar="", help="show the full 
 Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto")]
 Data = Annotated[
     str,
-    typer.Argument(metavar="DATA", help="links as .csv, .tsv, .txt, .parquet or .npz, or a data set's name"),
+    typer.Argument(
+        metavar="DATA", help="links as .csv, .tsv, .txt, .parquet or .npz, a packed graph, or a data set's name"
+    ),
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="run folder written by headtail train")]
 

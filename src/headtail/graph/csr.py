@@ -80,6 +80,10 @@ class CSR:
         owner, offset = all_entries(self.degrees[rows])
         return owner, self.row_ptr[rows][owner] + offset
 
+    def diagonal(self) -> Tensor:
+        """Returns int64 [rows], the place in `col` of every row's entry with itself, which all rows must have."""
+        return (self.row == self.col).nonzero().squeeze(1)
+
     def transpose(self) -> "CSR":
         """Returns the same entries with rows and columns exchanged."""
         order = torch.argsort(self.col, stable=True)
@@ -100,6 +104,16 @@ class CSR:
         start, stop = int(self.row_ptr[first]), int(self.row_ptr[last])
         weight = None if self.weight is None else self.weight[start:stop]
         return CSR(self.row_ptr[first : last + 1] - start, self.col[start:stop], self.num_cols, weight)
+
+    def cuts(self, entries: int) -> list[tuple[int, int]]:
+        """Returns (first, last) of blocks of rows with at most so many entries, but one row at least."""
+        cuts, first = [], 0
+        while first < self.num_rows:
+            last = int(torch.searchsorted(self.row_ptr, int(self.row_ptr[first]) + entries, right=True)) - 1
+            last = min(max(last, first + 1), self.num_rows)
+            cuts.append((first, last))
+            first = last
+        return cuts
 
     def matmul(self, x: Tensor) -> Tensor:
         """Returns the product with x [cols, d] as [rows, d], summed in entry order (deterministic)."""

@@ -13,6 +13,7 @@ from headtail.graph.csr import CSR
 from headtail.graph.evidence import PairEvidence, choose_evidence, evidence_width
 from headtail.graph.features import NodeInputs
 from headtail.graph.message import MessageGraph
+from headtail.graph.packed.graph import PackedGraph
 from headtail.graph.supervision import Supervision, supervise
 from headtail.graph.tables import HostTable, Table
 from headtail.graph.task import LinkTask
@@ -140,17 +141,21 @@ class GnnMethod(Learner[Batch]):
         return self.task.inputs.to("cpu" if self._placement.on_host else self.device)
 
     def _table(self, features: Tensor) -> Table:
-        return HostTable(features, self.device) if self._placement.on_host else features
+        p = self._placement
+        return HostTable(features, self.device, p.on_disk) if p.on_host else features
 
     def _message_graph(self, view: GraphView) -> MessageGraph:
         seen = self._inputs.seen_in(view.to("cpu" if self._placement.on_host else self.device))
-        m = self.config.model
-        return MessageGraph.build(view, self._table(seen), self.config.graph.normalisation, m.layers)
+        how, layers, kept = self.config.graph.normalisation, self.config.model.layers, None
+        if isinstance(self.task.graph, PackedGraph) and view is self.task.train_view and self._inputs.structure is None:
+            kept = self.task.graph.encoded_file(how, layers)
+        return MessageGraph.build(view, self._table(seen), how, layers, self._placement.on_disk, kept)
 
     def scorer(self, view: GraphView) -> PairScorer:
         """Encodes all nodes with full neighbourhoods, in evaluation mode."""
         self.model.eval()
         seen = self.surroundings(view)
+        seen.graph.expect_reads(at_random=False)
         rows, columns = self.model.represent_all(seen.graph)
         heads, tails = (columns, rows) if self.config.model.reverse else (rows, columns)
         return EmbeddingScorer(heads, tails, self.model.scorer, self.task.graph.directed, seen.evidence)
@@ -214,7 +219,9 @@ class GnnMethod(Learner[Batch]):
 
     def _rows(self, links: Tensor) -> CSR:
         """Returns links as rows of what the GNN encodes: heads, or tails in AML-R."""
-        view = GraphView(self.task.graph.num_nodes, self.task.graph.directed, links)
+        view = self.task.train_view
+        if links is not view.links:
+            view = GraphView(view.num_nodes, view.directed, links)
         return (view.in_rows if self.config.model.reverse else view.out_rows).to(self.device)
 
     @cached_property
@@ -278,6 +285,7 @@ class GnnMethod(Learner[Batch]):
         observer: Observer,
         average: WeightAverage | None,
     ) -> Record:
+        self._training.graph.expect_reads(at_random=True)
         # Products of the backward pass are in tf32 too; those of bf16 are in bf16 by what they multiply.
         with mixed("tf32" if self.precision == "tf32" else "fp32", self.device):
             return super()._train_epoch(epoch, batches, step, observer, average)
