@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from headtail.errors import ConfigError, did_you_mean
 from headtail.presets import DEFAULT_PRESET, METHOD_DEFAULTS, PRESETS
+from headtail.yamlfile import read_yaml
 
 
 class Section(BaseModel):
@@ -35,9 +36,9 @@ class ModelConfig(Section):
         "aml", description="aml, symmetric (one GNN for both ends), smlp (no GNN), or a baseline such as mf or ra"
     )
     encoder: str = Field("sage", description="head encoder: sage, gat, or a PyG convolution as pyg:GATv2Conv")
-    hidden: int = Field(256, ge=1, description="columns of every representation (r)")
-    layers: int = Field(3, ge=1, description="encoder layers (L)")
-    scorer_layers: int = Field(3, ge=1, description="linear layers of the scorer MLP")
+    hidden: int = Field(256, ge=1, le=65_536, description="columns of every representation (r)")
+    layers: int = Field(3, ge=1, le=100, description="encoder layers (L)")
+    scorer_layers: int = Field(3, ge=1, le=100, description="linear layers of the scorer MLP")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout after every layer")
     norm_momentum: float = Field(
         0.1, gt=0, le=1, description="weight of the newest batch in GraphNorm's running statistics"
@@ -112,7 +113,7 @@ class WalksConfig(Section):
 class SubgraphsConfig(Section):
     """What SEAL and DE-GNN cut out around a pair."""
 
-    hops: int = Field(1, ge=1, description="hops around the two ends of a pair")
+    hops: int = Field(1, ge=1, le=100, description="hops around the two ends of a pair")
     nodes_per_hop: int | Literal["all"] = Field(50, description="most nodes that one hop adds, drawn at random")
     links_per_epoch: int | Literal["all"] = Field("all", description="training links drawn per epoch, to save time")
 
@@ -257,13 +258,7 @@ def load_config(file: Path) -> Config:
 
 def _read_yaml(file: Path) -> dict[str, object]:
     """Reads settings from YAML, under their sections or flat."""
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read configuration {file}: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        detail = " ".join(str(error).split())
-        raise ConfigError(f"{file} is not valid YAML: {detail}") from error
+    content = read_yaml(file)
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -3,9 +3,18 @@
 import difflib
 from collections.abc import Iterable
 
+# A message quotes what files hold, which may be ten million characters, or codes that a terminal would obey.
+_LONGEST, _END = 1500, 300
+
 
 class HeadtailError(Exception):
-    """Base of every error whose message is written for the user; the command line exits with code 2."""
+    """Base of every error whose message is written for the user; the command line exits with code 2.
+
+    Whatever the message quotes, it is one printable line of bounded length.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(_one_line(message))
 
 
 class DataError(HeadtailError):
@@ -28,10 +37,18 @@ class RanksError(HeadtailError):
     """Ranks of a job that cannot find each other, see different things, or lost one of them."""
 
 
+def _one_line(message: str) -> str:
+    if len(message) > _LONGEST:
+        message = f"{message[: _LONGEST - _END]} … {message[-_END:]}"
+    shown = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
+    return "".join(" " if char in ("\\n", "\\r", "\\t") else char for char in shown).strip()
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Returns the tail of an error message: the nearest valid name, then all of them, nearest first."""
     names = sorted(set(valid))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    # What is far longer than a name is none; comparing it would take long.
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) if len(name) <= _LONGEST else []
     rest = [other for other in names if other not in near]
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"{hint}Valid: {', '.join(near + rest)}."

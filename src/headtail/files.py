@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from headtail.errors import HeadtailError, RunError
+from headtail.limits import refuse_beyond_memory
 
 
 def _read_umask() -> int:
@@ -36,6 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         for left in leftovers(path, ".tmp"):
             left.unlink(missing_ok=True)
+        _create(temporary)
         yield temporary
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())
@@ -64,6 +66,12 @@ def _alive(process: int) -> bool:
     except OSError:  # somebody else's
         return True
     return True
+
+
+def _create(path: Path) -> None:
+    """Creates a file that nobody else made: a link that someone put there would lead the writing elsewhere."""
+    path.unlink(missing_ok=True)  # of a process of the same number that was killed
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _reason(error: Exception) -> str:
@@ -101,10 +109,13 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
     """
     if not path.is_file():
         raise RunError(f"{path} does not exist; is {path.parent} a run folder written by headtail?")
+    refuse_beyond_memory(str(path), path.stat().st_size)
     try:
         with safe_open(path, framework="pt") as file:
             facts = json.loads((file.metadata() or {})["facts"])
+            if not isinstance(facts, dict):
+                raise ValueError("its facts are no mapping")
             # Copies, for where a tensor lies in the file would decide how its products are rounded.
             return {name: file.get_tensor(name).clone() for name in file.keys()}, facts  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise RunError(f"{path} is damaged ({error}); restore it from a copy, or train again.") from error

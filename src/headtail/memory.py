@@ -1,4 +1,4 @@
-"""Host memory that is kept and used again, up to a bound.
+"""Host memory: how much there is to spare, and what is kept and used again, up to a bound.
 
 Large tensors on the CPU are handed back to the operating system by the C library as soon as they are freed,
 and every new one is paid for page by page. Training frees and allocates the same sizes every step, so keeping
@@ -9,6 +9,7 @@ later tensor: on large graphs the process would grow without end, so now and the
 import ctypes
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 
 # From glibc's malloc.h
@@ -58,9 +59,10 @@ def resident_bytes() -> int:
 
 
 def available_bytes() -> int:
-    """Returns the memory that the process can still get: what the machine has free, or its control group allows.
+    """Returns the memory that the process can still get.
 
-    Pages of files count as free, since the system takes them back. Where nobody says anything it is 8 GiB.
+    That is the least of what the machine, its control groups (a container's limit) and `ulimit -v` leave. Pages of
+    files count as free, since the system takes them back. Where nobody says anything it is 8 GiB.
     """
     found = [limit - used for limit, used in _group_limits()]
     try:
@@ -68,6 +70,13 @@ def available_bytes() -> int:
         found.append(int(facts.split()[0]) * 1024)
     except (OSError, IndexError, ValueError):
         pass
+    with suppress(OSError, ValueError, ImportError):
+        import resource  # POSIX only
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:  # `ulimit -v`
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            found.append(most - pages * os.sysconf("SC_PAGE_SIZE"))
     return max(0, min(found, default=2**33))
 
 

@@ -9,9 +9,9 @@ import pandas as pd
 import torch
 
 from headtail.card import model_card
-from headtail.config import Config, load_config, make_config
+from headtail.config import Config, make_config
 from headtail.contract import PairScorer
-from headtail.errors import ConfigError, DataError, HeadtailError, RunError, did_you_mean
+from headtail.errors import ConfigError, DataError, HeadtailError, did_you_mean
 from headtail.evaluation.calibration import Calibration, calibrate, check_prior
 from headtail.evaluation.metrics import Metric
 from headtail.evaluation.parts import Validation, evaluate_part
@@ -20,25 +20,17 @@ from headtail.evaluation.scoring import held_out_scores, score_pairs
 from headtail.files import write_text
 from headtail.graph.graph import Graph
 from headtail.graph.names import Name
-from headtail.graph.store import fingerprint, load_task
+from headtail.graph.store import fingerprint
 from headtail.graph.task import LinkTask, make_task
 from headtail.memory import keep_freed_memory
 from headtail.methods import check_names, make_method
 from headtail.presets import DEFAULT_PRESET
 from headtail.ranks import current
-from headtail.runs import (
-    CARD_FILE,
-    CONFIG_FILE,
-    begin_run,
-    check_folder,
-    new_run,
-    read_history,
-    watching,
-    write_history,
-)
+from headtail.runs import CARD_FILE, begin_run, check_folder, new_run, watching, write_history
 from headtail.serving.across import top_k_across
 from headtail.serving.tables import named_rows
-from headtail.training.checkpoint import MODEL_FILE, load_model, save_model
+from headtail.stored_run import read_run
+from headtail.training.checkpoint import save_model
 from headtail.training.counters import COUNTERS
 from headtail.training.observer import Observer, Record
 from headtail.training.task_method import TaskMethod
@@ -231,28 +223,11 @@ class LinkPredictor:
         Raises:
             RunError: it is missing, unfinished, damaged, or its parts do not belong together.
         """
-        folder = Path(folder)
-        if not (folder / CONFIG_FILE).is_file():
-            raise RunError(
-                f"{folder} is not a run folder: it has no {CONFIG_FILE}. Train one: headtail train DATA --out {folder}"
-            )
-        if not (folder / MODEL_FILE).is_file():
-            raise RunError(
-                f"{folder} has no finished model yet; go on with: headtail train DATA --out {folder} --resume"
-            )
-        config = load_config(folder / CONFIG_FILE)
-        training = config.training.model_copy(update={"device": device})
-        predictor = LinkPredictor(config=config.model_copy(update={"training": training}))
-        task = load_task(folder)
-        method = make_method(task, predictor.config)
-        try:
-            weights, best_epoch = load_model(folder, fingerprint(task))
-            method.restore(weights)
-        except RuntimeError as error:
-            raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
-        predictor._method = method
-        predictor.history, predictor.best_epoch = read_history(folder), best_epoch
-        predictor.finished = len(predictor.history) == method.epochs
+        stored = read_run(Path(folder), device)
+        predictor = LinkPredictor(config=stored.config)
+        predictor._method = stored.method
+        predictor.history, predictor.best_epoch = stored.history, stored.best_epoch
+        predictor.finished = len(predictor.history) == stored.method.epochs
         return predictor
 
     @property

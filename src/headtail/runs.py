@@ -16,7 +16,7 @@ from headtail.files import leftovers, write_text
 from headtail.graph.store import GRAPH_FILE, NODES_FILE, fingerprint, save_task
 from headtail.graph.task import LinkTask
 from headtail.ranks import current
-from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE, CheckpointStore
+from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE, CheckpointStore, checked_history
 from headtail.training.observer import Observer, Record
 from headtail.training.progress import ProgressBar
 
@@ -39,6 +39,8 @@ def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> bool:
     learned = trained or (folder / MODEL_FILE).is_file()
     if resume and not trained and (learned or not begun):
         raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
+    if resume:
+        refuse_ways_out(folder)
     if not resume and begun and learned and not overwrite:
         raise HeadtailError(
             f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
@@ -50,6 +52,19 @@ def portable_settings(config: Config) -> str:
     """Returns the settings that decide a run's numbers; where it is computed is none of them, a run may move."""
     training = config.training.model_copy(update={"device": "auto", "features_on": "auto"})
     return config.model_copy(update={"training": training}).to_yaml()
+
+
+def refuse_ways_out(folder: Path) -> None:
+    """Refuses files of a run that are links to somewhere else.
+
+    Raises:
+        RunError: one is.
+    """
+    home = folder.resolve()
+    for name in RUN_FILES:
+        path = folder / name
+        if path.is_symlink() and path.resolve().parent != home:
+            raise RunError(f"{path} is a link that leads out of the run folder; put the file itself there.")
 
 
 @contextmanager
@@ -138,6 +153,8 @@ def read_history(folder: Path) -> list[Record]:
     path = folder / METRICS_FILE
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
+        if not all(isinstance(line, dict) for line in lines):
+            raise ValueError("a line holds no mapping")
+        return checked_history([line for line in lines if "loss" in line])
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path} is missing or damaged ({error}); restore it from a copy, or train again.") from error
-    return [line for line in lines if "loss" in line]

@@ -59,11 +59,11 @@ def test_a_journal_passes_everything_on(tmp_path: Path) -> None:
     journal = Journal(heard, tmp_path)
     journal.started(3, 0, "mrr")
     journal.batch_done(1, 1, 1, 5, 0.5)
-    journal.epoch_done({"epoch": 1, "loss": 0.5})
+    journal.epoch_done({"epoch": 1, "loss": 0.5, "seconds": 0.1})
     journal.finished()
     assert heard.calls == ["started 0/3 mrr", "finished"]
-    assert heard.records == lines_of(tmp_path) == [{"epoch": 1, "loss": 0.5}]
-    assert read_history(tmp_path) == [{"epoch": 1, "loss": 0.5}]
+    assert heard.records == lines_of(tmp_path) == [{"epoch": 1, "loss": 0.5, "seconds": 0.1}]
+    assert read_history(tmp_path) == [{"epoch": 1, "loss": 0.5, "seconds": 0.1}]
 
 
 def test_a_damaged_journal_is_told(run: Path) -> None:

@@ -30,8 +30,17 @@ def main(arguments: list[str] | None = None) -> int:
     except typer.Abort:
         return 130
     except Exception as error:
-        reason = f"internal error ({type(error).__name__}: {error}); run again with --debug for the traceback"
-        return _failed(arguments, error, reason, 1)
+        sentence, code = explained(error)
+        return _failed(arguments, error, sentence, code)
+
+
+def explained(error: Exception) -> tuple[str, int]:
+    """Returns what to say of an error that nobody wrote a sentence for, and the exit code."""
+    # Torch has no type of its own for memory that the host has not.
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return "there is not enough memory for this; use a machine with more, or smaller data or settings.", 2
+    reason = str(HeadtailError(f"{type(error).__name__}: {error}"))
+    return f"internal error ({reason}); run again with --debug for the traceback", 1
 
 
 def _failed(arguments: list[str], error: Exception, sentence: str, code: int) -> int:

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from headtail.datasets.arrays import Array, read_npy, read_npz_arrays, to_numpy
+from headtail.datasets.arrays import Array, npz_headers, read_npy, read_npz_arrays, to_numpy
 from headtail.datasets.ids import align_rows, as_ids, check_unique
 from headtail.datasets.raw import Floats
 from headtail.datasets.tables import PARQUET, Table, open_table, pick_column
@@ -98,16 +98,14 @@ def _numbers(table: Table, column: str, values: pa.ChunkedArray) -> np.ndarray[t
 
 def _only_matrix(path: Path) -> Array:
     """Returns array `x` of an npz, or its only matrix."""
-    arrays = read_npz_arrays(path)
-    if "x" in arrays:
-        return arrays["x"]
-    matrices = [name for name, array in arrays.items() if array.ndim == 2]
+    headers = npz_headers(path)
+    matrices = ["x"] if "x" in headers else [name for name, header in headers.items() if len(header.shape) == 2]
     if len(matrices) != 1:
         raise DataError(
-            f"{path} holds {len(matrices)} matrices ({', '.join(sorted(arrays))}) and none is called 'x'; "
+            f"{path} holds {len(matrices)} matrices ({', '.join(sorted(headers))}) and none is called 'x'; "
             "name the features 'x'"
         )
-    return arrays[matrices[0]]
+    return read_npz_arrays(path, matrices)[matrices[0]]
 
 
 def _checked(matrix: Array, source: str) -> Array:

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from headtail.datasets.arrays import Array, npz_names, read_npz_arrays
+from headtail.datasets.arrays import Array, npz_headers, read_npz_arrays
 from headtail.datasets.features import matrix_features
 from headtail.datasets.raw import Floats, Ints, RawGraph, RawSplit
 from headtail.errors import DataError, did_you_mean
+from headtail.limits import refuse_beyond_memory
 
 REQUIRED = ("num_nodes", "directed", "train")
 OPTIONAL = ("metric", "x", "names", "train_time", "valid", "test", "valid_neg", "test_neg")
@@ -22,7 +23,7 @@ OPTIONAL = ("metric", "x", "names", "train_time", "valid", "test", "valid_neg", 
 
 def is_split_file(path: Path) -> bool:
     """Whether the npz at `path` holds a graph rather than, say, a feature matrix."""
-    return {"num_nodes", "train"} <= set(npz_names(path))
+    return {"num_nodes", "train"} <= set(npz_headers(path))
 
 
 def read_npz(path: str | Path) -> RawGraph:
@@ -66,7 +67,11 @@ def _small(nodes: Ints | None) -> Array | None:
 
 def _names_array(names: pd.Index) -> Array:
     """Returns int64 or unicode [N]; pandas' own text arrays would need pickle."""
-    return names.to_numpy(dtype=np.int64 if pd.api.types.is_integer_dtype(names.dtype) else np.str_)
+    if pd.api.types.is_integer_dtype(names.dtype):
+        return names.to_numpy(dtype=np.int64)
+    # Every text takes the room of the longest.
+    refuse_beyond_memory("writing the node names", 4 * len(names) * int(names.str.len().max()))
+    return names.to_numpy(dtype=np.str_)
 
 
 class _SplitFile:
@@ -74,14 +79,15 @@ class _SplitFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.arrays = read_npz_arrays(path)
+        names = npz_headers(path)
         for name in REQUIRED:
-            if name not in self.arrays:
-                raise DataError(f"{path} has no array {name!r}; it holds: {', '.join(sorted(self.arrays))}")
-        for name in self.arrays:
+            if name not in names:
+                raise DataError(f"{path} has no array {name!r}; it holds: {', '.join(sorted(names))}")
+        for name in names:
             # A misspelt "test_neg" would otherwise silently change how the model is judged.
             if name not in REQUIRED + OPTIONAL:
                 raise DataError(f"{path} holds an unknown array {name!r}; {did_you_mean(name, REQUIRED + OPTIONAL)}")
+        self.arrays = read_npz_arrays(path)
         self.num_nodes = int(self._scalar("num_nodes", "iu"))
         if self.num_nodes < 1:
             raise DataError(f"{path}: num_nodes is {self.num_nodes}, a graph needs at least one node")

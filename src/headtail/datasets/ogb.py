@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from headtail.datasets.arrays import read_npz_arrays
+from headtail.datasets.arrays import npz_headers, read_npz_arrays
 from headtail.datasets.features import matrix_features
 from headtail.datasets.ogb_download import download_ogb
 from headtail.datasets.ogb_files import SplitPart, read_csv_matrix, read_pt, single_count
@@ -138,10 +138,11 @@ def _nodes(layout: Layout, raw: Path) -> tuple[int, Floats | None, Ints | None]:
     """Returns the number of nodes, their features and their years."""
     if layout.binary:
         path = raw / ARRAYS
-        arrays = read_npz_arrays(path)
+        headers = npz_headers(path)
         for key in ("num_nodes_list", "node_feat"):
-            if key not in arrays:
-                raise DataError(f"{path} has no array {key!r}; it holds: {', '.join(sorted(arrays))}")
+            if key not in headers:
+                raise DataError(f"{path} has no array {key!r}; it holds: {', '.join(sorted(headers))}")
+        arrays = read_npz_arrays(path, ("num_nodes_list", "node_feat"))
         num_nodes = single_count(arrays["num_nodes_list"], f"{path}, num_nodes_list")
         return num_nodes, matrix_features(arrays["node_feat"], f"{path}, node_feat", num_nodes), None
     num_nodes = single_count(read_csv_matrix(raw / NUM_NODES, "int64"), str(raw / NUM_NODES))

@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 
 from headtail.datasets.arrays import Array, to_numpy
 from headtail.datasets.raw import Ints
+from headtail.datasets.unpacked import unpacked
 from headtail.errors import DataError
+from headtail.limits import refuse_beyond_memory
 
+_BLOCK_BYTES = 1 << 20
 Named: TypeAlias = Callable[..., Any] | tuple[Callable[..., Any], str]
 
 
@@ -30,13 +33,24 @@ def read_csv_matrix(path: Path, kind: Literal["int64", "float32"]) -> NDArray[An
         DataError: the file is damaged, or a field is no such number.
     """
     try:
-        table = pacsv.read_csv(path, read_options=pacsv.ReadOptions(autogenerate_column_names=True))
-        matrix = np.empty((table.num_rows, table.num_columns), dtype=kind)
+        with unpacked(path, copies=1) as stream:
+            columns = stream.read(_BLOCK_BYTES).partition(b"\n")[0].count(b",") + 1
+        # Types are told, not found out: what is no number is refused at the first, and never held as text.
+        types = {f"f{position}": pa.type_for_alias(kind) for position in range(columns)}
+        with unpacked(path, copies=1) as stream:
+            # Block after block, so that the first wrong one is also the last.
+            blocks = pacsv.open_csv(
+                pa.PythonFile(stream, "r"),
+                read_options=pacsv.ReadOptions(use_threads=False, autogenerate_column_names=True),
+                convert_options=pacsv.ConvertOptions(column_types=types),
+            )
+            table = pa.Table.from_batches(blocks)
+        refuse_beyond_memory(str(path), table.num_rows * columns * np.dtype(kind).itemsize)
+        matrix = np.empty((table.num_rows, columns), dtype=kind)
         for position, column in enumerate(table.columns):
             if column.null_count:
                 raise ValueError(f"{column.null_count} fields of column {position + 1} are empty")
-            # Column by column: all of them as float64 in between would be a third copy of a large matrix.
-            matrix[:, position] = column.cast(pa.type_for_alias(kind)).to_numpy()
+            matrix[:, position] = column.to_numpy()
     except (pa.ArrowException, OSError, ValueError) as error:
         detail = " ".join(str(error).split())
         raise DataError(f"{path} is damaged or holds something else than {kind} numbers: {detail}") from error

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headtail.datasets.parquet import read_columns
 from headtail.datasets.textfile import SEPARATORS, TextTable, has_link_header, suffix_of
 from headtail.errors import DataError, did_you_mean
 
@@ -48,8 +49,9 @@ class ParquetTable:
         if not path.is_file():
             raise DataError(f"there is no file {path}")
         try:
-            schema, rows = pq.read_schema(path), pq.read_metadata(path).num_rows
-        except (pa.ArrowException, OSError) as error:
+            with pq.ParquetFile(path) as file:
+                schema, rows = file.schema_arrow, file.metadata.num_rows
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise DataError(f"{path} is not a readable Parquet file: {error}") from error
         self.columns = list(schema.names)
         if rows == 0:
@@ -58,8 +60,8 @@ class ParquetTable:
     def load(self, names: Sequence[str]) -> list[pa.ChunkedArray]:
         """Returns the named columns."""
         try:
-            table = pq.read_table(self._path, columns=list(dict.fromkeys(names)))
-        except (pa.ArrowException, OSError) as error:
+            table = read_columns(self._path, names)
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise DataError(f"{self.source} is damaged: {error}") from error
         return [table[name] for name in names]
 

@@ -4,23 +4,18 @@ The fast path hands the whole file to Arrow. Only when something is wrong is the
 """
 
 import csv
-import gzip
 import io
-import lzma
 import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from headtail.datasets.unpacked import COMPRESSED, unpacked
 from headtail.errors import DataError
 
-# Compressed files carry a second suffix: links.csv.gz.
-COMPRESSED = (".gz", ".xz")
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": " ", ".edges": " "}
 _BLOCK_BYTES = 16 << 20
 
@@ -136,25 +131,10 @@ def suffix_of(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix.lower() == ".gz":
-        return cast(IO[bytes], gzip.open(path, "rb"))
-    if path.suffix.lower() == ".xz":
-        return cast(IO[bytes], lzma.open(path, "rb"))
-    return path.open("rb")
-
-
 def _read_bytes(path: Path) -> bytes:
     """Returns the unpacked bytes of a file."""
-    try:
-        with _open(path) as stream:
-            return stream.read()
-    except FileNotFoundError as error:
-        raise DataError(f"there is no file {path}") from error
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is damaged or not a {path.suffix} file: {error}") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    with unpacked(path, copies=2) as stream:  # normalised, and made into columns
+        return stream.read()
 
 
 def _normalised(data: bytes, path: Path, suffix: str) -> bytes:

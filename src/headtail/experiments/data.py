@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from headtail.config import SECTION_OF
 from headtail.datasets.catalog import DATASETS
 from headtail.errors import ConfigError, DataError, did_you_mean
 from headtail.experiments.variants import Settings, variant_named
 from headtail.graph.graph import Graph
 from headtail.graph.load import load
+from headtail.yamlfile import read_yaml
 
 # docs/method.md, 4 – 6 and 8: what the paper publishes for its data sets.
 PAPER_SETTINGS: dict[str, Settings] = {
@@ -139,12 +138,7 @@ def read_per_data(path: Path | None) -> PerData:
     """
     if path is None:
         return PerData({}, {})
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except OSError as error:
-        raise ConfigError(f"cannot read settings {path}: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    content = read_yaml(path) or {}
     settings: dict[str, Settings] = {}
     methods: dict[str, dict[str, Settings]] = {}
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):

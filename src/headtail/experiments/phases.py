@@ -1,16 +1,20 @@
 """What a step is made of: its phases by the clock, its operations, and the fewest bytes it can move."""
 
+import errno
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from headtail.files import replacing
 from headtail.graph.tables import rows_of
 from headtail.sampling.sampler import Batch
 from headtail.training.learner import EpochBatches
@@ -195,5 +199,10 @@ def write_trace(
             step(next(batches))
         if method.device.type == "cuda":
             torch.cuda.synchronize()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    profile.export_chrome_trace(str(path))
+    with replacing(path) as temporary, TemporaryDirectory(dir=path.parent, prefix=".trace.") as folder:
+        trace = Path(folder) / "trace.json"
+        with suppress(OSError):  # the profiler tells nobody what it could not write, and leaves halves behind
+            profile.export_chrome_trace(str(trace))
+        if not trace.is_file() or not trace.read_bytes().rstrip().endswith(b"}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        trace.replace(temporary)

@@ -93,11 +93,20 @@ def append_result(path: Path, result: RunResult) -> None:
         with path.open("ab+", buffering=0) as file:
             if not _ends_a_line(file):
                 line = b"\n" + line  # what a crash cut short stays a line of its own
-            if file.write(line) != len(line):
+            written = file.write(line)
+            if written != len(line):
+                _take_back(file, written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(file.fileno())
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+def _take_back(file: FileIO, written: int) -> None:
+    """Removes the part of a line that still fitted on the disk, unless another process wrote behind it."""
+    end = file.tell()
+    if end == file.seek(0, os.SEEK_END):
+        file.truncate(end - written)
 
 
 def _ends_a_line(file: FileIO) -> bool:

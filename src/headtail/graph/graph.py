@@ -10,6 +10,12 @@ from torch import Tensor
 from headtail.datasets.raw import RawGraph
 from headtail.errors import DataError
 from headtail.graph.names import NodeNames
+from headtail.limits import refuse_beyond_memory
+
+# Links are compared by head · nodes + tail, which must stay below 2**63.
+MOST_NODES = 3_037_000_499
+# Row pointers of links, their reverse and both.
+BYTES_PER_NODE = 24
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ def build_graph(raw: RawGraph) -> Graph:
     """
     if raw.num_nodes < 2:
         raise DataError(f"{raw.source} has {raw.num_nodes} node; a link needs two, so there is nothing to predict.")
+    refuse_too_many_nodes(raw.source, raw.num_nodes)
     links = _tensor(raw.links)
     times = None if raw.times is None else _tensor(raw.times)
     _check_range(links, raw.num_nodes, f"{raw.source}, links")
@@ -101,6 +108,17 @@ def build_graph(raw: RawGraph) -> Graph:
         test,
         raw.metric,
     )
+
+
+def refuse_too_many_nodes(source: str, num_nodes: int) -> None:
+    """Refuses a number of nodes that a file merely claims: a pair's number must fit 64 bits, a pointer per row memory.
+
+    Raises:
+        DataError: it is too large.
+    """
+    if num_nodes > MOST_NODES:
+        raise DataError(f"{source} has {num_nodes:,} nodes; headtail numbers {MOST_NODES:,} at most.")
+    refuse_beyond_memory(f"{source} has {num_nodes:,} nodes, which", BYTES_PER_NODE * num_nodes)
 
 
 def _tensor(array: "np.ndarray") -> Tensor:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from torch import Tensor
 
+from headtail.datasets.parquet import read_columns
 from headtail.errors import RunError
 from headtail.files import read_tensors, replacing, write_tensors
 from headtail.graph.audit import LeakAudit
@@ -16,6 +18,7 @@ from headtail.graph.graph import Cleaning, Graph, HeldOut
 from headtail.graph.names import NodeNames
 from headtail.graph.packed.graph import PackedGraph, open_packed
 from headtail.graph.packed.manifest import is_packed
+from headtail.graph.restored import check_tensors
 from headtail.graph.split import Split
 from headtail.graph.task import LinkTask, training_view
 
@@ -90,6 +93,7 @@ def load_task(folder: Path) -> LinkTask:
     tensors, facts = read_tensors(folder / GRAPH_FILE)
     packed = _packed_graph(folder, facts) if "packed" in facts else None
     try:
+        check_tensors(tensors, int(str(facts["num_nodes"])), str(facts["metric"]))
         valid = HeldOut(tensors["valid"], tensors.get("valid_negatives"))
         test = HeldOut(tensors["test"], tensors.get("test_negatives"))
         strategy = str(facts["strategy"])
@@ -105,7 +109,7 @@ def load_task(folder: Path) -> LinkTask:
         task = LinkTask(graph, split, str(facts["metric"]), leaks, train_view, test_view, lambda: features)
         if fingerprint(task) != facts["fingerprint"]:
             raise ValueError("its graph or its node names do not match their fingerprint")
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except (KeyError, TypeError, ValueError, OSError, pa.ArrowException) as error:
         raise RunError(f"{folder} is damaged ({error}); restore it from a copy, or train again.") from error
     return task
 
@@ -117,7 +121,7 @@ def _resident_graph(
     names_file = folder / NODES_FILE
     if not names_file.is_file():
         raise RunError(f"{names_file} does not exist; is {folder} a run folder written by headtail?")
-    index, count = pd.Index(pd.read_parquet(names_file)["name"]), int(str(facts["num_nodes"]))
+    index, count = _read_names(names_file), int(str(facts["num_nodes"]))
     if len(index) != count:
         raise ValueError("its graph or its node names do not match their fingerprint")
     return Graph(
@@ -152,6 +156,23 @@ def _packed_graph(folder: Path, facts: dict[str, object]) -> PackedGraph:
 def _made(task: LinkTask) -> dict[str, Tensor]:
     """Returns the features that do not lie in a packed graph: structural ones."""
     return {name: tensor for name, tensor in task.inputs.tensors().items() if name != "features"}
+
+
+def _read_names(file: Path) -> pd.Index:
+    """Returns the node names in node order.
+
+    Raises:
+        ValueError: they are neither texts nor integers, or one stands for two nodes.
+    """
+    column = read_columns(file, ["name"])["name"]
+    kind = column.type
+    known = any(is_kind(kind) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string))
+    if column.null_count or not known:
+        raise ValueError(f"the node names are {kind}, {column.null_count} of them missing")
+    index: pd.Index = pd.Index(column.to_pandas())
+    if not index.is_unique:
+        raise ValueError("two nodes have the same name")
+    return index
 
 
 def _counts_up(index: pd.Index) -> bool:

@@ -144,7 +144,8 @@ class PygConvolution(Convolution):
         super().__init__(in_dim, out_dim)
         from torch_geometric.nn import conv as pyg
 
-        conv_class: Any = getattr(pyg, name, None)
+        # Only what PyG offers as a convolution: names come from files too.
+        conv_class: Any = getattr(pyg, name) if name in pyg.__all__ else None
         if conv_class is None:
             names = [known for known in pyg.__all__ if known.endswith("Conv")]
             raise ConfigError(f"unknown encoder '{PYG_PREFIX}{name}'; {did_you_mean(name, names)}")

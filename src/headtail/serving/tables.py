@@ -79,6 +79,6 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
             finally:
                 if writer is not None:
                     writer.close()
-        if not temporary.exists():
-            raise DataError(f"nothing to write to {path}: no heads were asked for.")
+            if writer is None:
+                raise DataError(f"nothing to write to {path}: no heads were asked for.")
     return rows

@@ -1,5 +1,6 @@
 """Checkpoints: everything needed to go on after an epoch as if nothing had happened, without pickle."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from headtail.errors import RunError
 from headtail.files import read_tensors, write_tensors
 from headtail.training.averaging import WeightAverage
+from headtail.training.counters import COUNTERS
 from headtail.training.observer import Record
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
@@ -83,26 +85,64 @@ class CheckpointStore:
         try:
             device = next(model.parameters()).device
             model.load_state_dict(_part(tensors, "model/"))
+            _check_shapes(_part(tensors, "best/"), model.state_dict())
             if average is not None:
                 average.restore(_part(tensors, "average/"))
             state: dict[int, dict[str, Tensor]] = {}
             for name, tensor in _part(tensors, "adam/").items():
                 index, key = name.split("/")
                 state.setdefault(int(index), {})[key] = tensor
+            _check_optimizer(state, optimizer)
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": state, "param_groups": groups})
             best = {name: tensor.to(device) for name, tensor in _part(tensors, "best/").items()}
-            history = facts["history"]
-            assert isinstance(history, list)
-            return Progress(
-                int(str(facts["epoch"])),
-                history,
-                int(str(facts["best_epoch"])),
-                float(str(facts["best_value"])),
-                best,
-            )
-        except (RuntimeError, KeyError, ValueError, AssertionError) as error:
+            history = checked_history(facts["history"])
+            epoch, best_epoch = int(str(facts["epoch"])), int(str(facts["best_epoch"]))
+            if not 0 < best_epoch <= epoch == len(history):
+                raise ValueError(f"epoch {best_epoch} cannot be the best of {epoch}, {len(history)} of which are told")
+            return Progress(epoch, history, best_epoch, float(str(facts["best_value"])), best)
+        except (RuntimeError, KeyError, ValueError) as error:
             raise RunError(f"{self.path} does not fit the model it should restore ({error}).") from error
+
+
+def checked_history(history: object) -> list[Record]:
+    """Returns the records of epochs that a file brings; what is summed up and shown of them must be numbers.
+
+    Raises:
+        ValueError: they are none.
+    """
+    if not isinstance(history, list) or not all(isinstance(record, dict) for record in history):
+        raise ValueError("its history is no list of epochs")
+    for record in history:
+        for name in ("epoch", "loss", "seconds", *COUNTERS):
+            if not isinstance(record.get(name, 0), int | float):
+                raise ValueError(f"{name} of an epoch is no number")
+        if "seconds" not in record:
+            raise ValueError("an epoch does not say how many seconds it took")
+    return history
+
+
+def _check_shapes(found: dict[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    """Checks that tensors have the names and shapes of others, or that there are none.
+
+    Raises:
+        ValueError: they have not.
+    """
+    if found and {name: t.shape for name, t in found.items()} != {name: t.shape for name, t in wanted.items()}:
+        raise ValueError("the best weights are those of another model")
+
+
+def _check_optimizer(state: dict[int, dict[str, Tensor]], optimizer: torch.optim.Optimizer) -> None:
+    """Checks what torch does not: that the state of every weight is of its shape.
+
+    Raises:
+        ValueError: it is not.
+    """
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for place, parts in state.items():
+        shapes = {tensor.shape for name, tensor in parts.items() if name != "step"}
+        if not 0 <= place < len(weights) or shapes - {weights[place].shape}:
+            raise ValueError(f"the optimiser's state of weight {place} has another shape")
 
 
 def save_model(folder: Path, weights: dict[str, Tensor], fingerprint: str, best_epoch: int) -> None:
