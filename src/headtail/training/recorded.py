@@ -124,6 +124,9 @@ class RecordedBatches:
 
     def _prepared(self, order: Tensor) -> list[RecordedDraw]:
         """Draws a batch of each size as it comes, which compiles kernels and shows where batches go; then records."""
+        if self.on_gpu:
+            LOG.info("Recording batches of %d sizes; where kernels are compiled first, that takes half a minute once",
+                     len(self._samplers))  # fmt: skip
         record, draws = recorder(self.device), []
         for fixed in self._samplers:
             fixed.begin(order)
