@@ -216,7 +216,8 @@ def limited(name: str, command: list[object], limit: float) -> dict[str, object]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     found["cpu_seconds"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     found["limited_by"] = "control group" if group else "watchdog"
-    return {"stage": name, "seconds": time.perf_counter() - start, **found, **json.loads(printed)}
+    told = {key: value for key, value in json.loads(printed).items() if key != "folder"}
+    return {"stage": name, "seconds": time.perf_counter() - start, **found, **told}
 
 
 def watched(child: "subprocess.Popen[str]", peak: dict[str, int], limit: int) -> None:
