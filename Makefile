@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # The stamp changes with what is to be installed, so a pull reinstalls and nothing else does.
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test quick lint clean
+.PHONY: demo test quick lint audit clean
 
 demo: $(STAMP)
 	$(BIN)/headtail demo
@@ -26,6 +26,11 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check src tests scripts
 	$(BIN)/mypy
 
+# In an environment of its own: what audits is none of what is audited. Without a network it says so and goes on.
+audit: $(STAMP)
+	-test -x .audit/bin/pip-audit || { $(PYTHON) -m venv .audit && .audit/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1; }
+	$(BIN)/python scripts/audit_dependencies.py --tool .audit/bin/pip-audit
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "headtail needs Python 3.11 or newer"'
 	$(PYTHON) -m venv $(VENV)
@@ -34,4 +39,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .audit build dist .pytest_cache .mypy_cache .ruff_cache

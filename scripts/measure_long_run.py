@@ -1,4 +1,4 @@
-"""Trains for many epochs and watches what must not grow: memory, open files, the time of an epoch.
+"""Trains for many epochs and watches what must not grow: memory, open files, the processor time of an epoch.
 
 Growth is the slope through all epochs after the first tenth (Theil–Sen: the median slope of all pairs of epochs, which
 a busy moment of the machine does not bend), times the number of those epochs. Exits with 1 if something grew.
@@ -27,21 +27,21 @@ from headtail.memory import resident_bytes
 from headtail.training.observer import Observer
 
 # What may be added over all epochs that are looked at, as a share of the median.
-TOLERANCE = {"memory": 0.03, "open files": 0.0, "seconds": 0.10}
+TOLERANCE = {"memory": 0.03, "open files": 0.0, "processor seconds": 0.10}
 
 
 @dataclass
 class Watch(Observer):
-    """Notes memory, open files and the time of every epoch, with validation, checkpoint and journal."""
+    """Notes memory, open files and the processor time of every epoch, with validation, checkpoint and journal."""
 
     samples: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TOLERANCE})
-    last: float = field(default_factory=time.perf_counter)
+    last: float = field(default_factory=time.process_time)
 
     def epoch_done(self, record: Mapping[str, Any]) -> None:
-        now = time.perf_counter()
+        now = time.process_time()
         self.samples["memory"].append(resident_bytes() / 2**20)
         self.samples["open files"].append(len(os.listdir("/proc/self/fd")))
-        self.samples["seconds"].append(now - self.last)
+        self.samples["processor seconds"].append(now - self.last)
         self.last = now
 
 
@@ -67,7 +67,7 @@ def measure(epochs: int, nodes: int, preset: str) -> dict[str, list[float]]:
     graph = build_graph(planted(nodes, 10, degree=10.0, seed=0, directed=True, dim=16))
     with tempfile.TemporaryDirectory() as folder:
         model = LinkPredictor(preset, epochs=epochs, device="cpu")
-        watch.last = time.perf_counter()
+        watch.last = time.process_time()
         model.fit(graph, Path(folder) / "run", observer=watch)
     return watch.samples
 
@@ -79,7 +79,9 @@ def plot(samples: Mapping[str, Sequence[float]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(10, 2.8), dpi=120)
-    for place, (name, unit) in zip(axes, (("memory", "MiB"), ("open files", ""), ("seconds", "s")), strict=True):
+    for place, (name, unit) in zip(
+        axes, (("memory", "MiB"), ("open files", ""), ("processor seconds", "")), strict=True
+    ):
         place.plot(range(1, len(samples[name]) + 1), samples[name], linewidth=1)
         place.set_title(f"{name}{f', {unit}' if unit else ''}", loc="left", fontsize=10)
         place.set_xlabel("epoch")
