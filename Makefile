@@ -12,12 +12,14 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/headtail demo
 
-test: lint
-	$(BIN)/pytest
+# Two processes of one thread each: on two cores faster than one process of two threads (135 s against 221 s for quick).
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-# Two processes of one thread each: on two cores faster than one process of two threads (135 s against 221 s).
+test: lint
+	$(PYTEST)
+
 quick: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests scripts

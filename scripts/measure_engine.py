@@ -73,7 +73,7 @@ def growth(_data: Path) -> Iterator[Line]:
 
 def training(_data: Path) -> Iterator[Line]:
     """A part of a training at citation2's size, with validation every second epoch, and evaluation by itself."""
-    scale, epochs = scale_named("citation2"), 10
+    scale, epochs = scale_named("citation2"), 20
     graph = bench_graph(scale)
     config = bench_config(variant_named("aml"), scale, {**CUDA, "epochs": epochs})
     method = make_method(make_task(graph, config), config)

@@ -11,7 +11,8 @@ from headtail import LinkPredictor
 from headtail.config import make_config
 from headtail.errors import ConfigError, DataError, HeadtailError, RunError
 from headtail.evaluation.calibration import fit_calibration
-from headtail.predictor import LeaveOut, portable_settings
+from headtail.predictor import LeaveOut
+from headtail.runs import portable_settings
 from headtail.training.observer import Observer
 from tiny_runs import predictor, same_weights, small_graph, timeless, trained, weights
 

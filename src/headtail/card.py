@@ -2,8 +2,8 @@
 
 from headtail.config import Config
 from headtail.graph.task import LinkTask
-from headtail.training.learner import TaskMethod
 from headtail.training.observer import Record
+from headtail.training.task_method import TaskMethod
 
 
 def model_card(method: TaskMethod, config: Config, result: Record, finished: bool) -> str:

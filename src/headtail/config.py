@@ -152,8 +152,8 @@ class TrainingConfig(Section):
     evaluate_every: int = Field(1, ge=1, description="epochs between evaluations on the validation links")
     seed: int = Field(0, ge=0, lt=2**63, description="fixes splits, weights, batches and negatives")
     device: str = Field("auto", description="cpu, cuda or auto")
-    features_on: Literal["auto", "device", "host"] = Field(
-        "auto", description="where features lie: device, or host memory; auto: host where a GPU has no room for them"
+    features_on: Literal["auto", "device", "host", "disk"] = Field(
+        "auto", description="where features lie: device, host memory or disk; auto: the first that has room for them"
     )
     precision: Literal["auto", "bf16", "tf32", "fp32"] = Field(
         "auto",

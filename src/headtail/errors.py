@@ -33,6 +33,10 @@ class TrainingError(HeadtailError):
     """Training that cannot go on, for example because the loss is no longer a number."""
 
 
+class RanksError(HeadtailError):
+    """Ranks of a job that cannot find each other, see different things, or lost one of them."""
+
+
 def _one_line(message: str) -> str:
     if len(message) > _LONGEST:
         message = f"{message[: _LONGEST - _END]} … {message[-_END:]}"

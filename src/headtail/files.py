@@ -1,6 +1,8 @@
 """Files that are written whole or not at all, and tensors in files without pickle."""
 
 import errno
+import glob
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -33,6 +35,8 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        for left in leftovers(path, ".tmp"):
+            left.unlink(missing_ok=True)
         _create(temporary)
         yield temporary
         with temporary.open("rb+") as written:
@@ -46,6 +50,24 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def leftovers(path: Path, suffix: str) -> Iterator[Path]:
+    """Yields what processes that were killed left beside `path` while they wrote it: .NAME.PROCESS and the suffix."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{suffix}"):
+        process = left.name.removesuffix(suffix).rpartition(".")[2]
+        if process.isdecimal() and not _alive(int(process)):
+            yield left
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
 def _create(path: Path) -> None:
     """Creates a file that nobody else made: a link that someone put there would lead the writing elsewhere."""
     path.unlink(missing_ok=True)  # of a process of the same number that was killed
@@ -57,6 +79,12 @@ def _reason(error: Exception) -> str:
     if full or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
         return "the disk is full, free some space and run the command again"
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def file_digest(path: Path) -> str:
+    """Returns a short hash of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """What input may ask for: no more memory than there is. A small file can claim or unpack to any size."""
 
 from headtail.errors import DataError
-from headtail.memory import spare_bytes
+from headtail.memory import available_bytes
 
 # The rest is for what is made of the input, and for others.
 USED_SHARE = 0.8
@@ -17,7 +17,7 @@ def refuse_beyond_memory(what: str, needed: int) -> None:
     Raises:
         DataError: there is not that much memory.
     """
-    spare = spare_bytes()
+    spare = available_bytes()
     if needed > USED_SHARE * spare:
         raise DataError(
             f"{what} needs {amount(needed)} of memory, and {amount(spare)} are free; if it should be that large, "

@@ -9,7 +9,6 @@ later tensor: on large graphs the process would grow without end, so now and the
 import ctypes
 import os
 import platform
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,26 +58,51 @@ def resident_bytes() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def spare_bytes() -> int:
-    """Returns the memory that the process can still get; a very large number where the system does not say.
+def available_bytes() -> int:
+    """Returns the memory that the process can still get.
 
-    That is the least of what the machine, the control group (a container's limit) and `ulimit -v` leave.
+    That is the least of what the machine, its control groups (a container's limit) and `ulimit -v` leave. Pages of
+    files count as free, since the system takes them back. Where nobody says anything it is 8 GiB.
     """
-    left = [sys.maxsize]
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        left.append(next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024)
-    with suppress(OSError, ValueError, StopIteration):
-        most = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
-        lines = Path("/sys/fs/cgroup/memory.stat").read_text(encoding="ascii").splitlines()
-        cached = next(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
-        left.append(max(0, most - used + cached))
+    found = [limit - used for limit, used in _group_limits()]
+    try:
+        facts = Path("/proc/meminfo").read_text(encoding="ascii").split("MemAvailable:")[1]
+        found.append(int(facts.split()[0]) * 1024)
+    except (OSError, IndexError, ValueError):
+        pass
     with suppress(OSError, ValueError, ImportError):
         import resource  # POSIX only
 
         most = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if most != resource.RLIM_INFINITY:
+        if most != resource.RLIM_INFINITY:  # `ulimit -v`
             pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-            left.append(max(0, most - pages * os.sysconf("SC_PAGE_SIZE")))
-    return min(left)
+            found.append(most - pages * os.sysconf("SC_PAGE_SIZE"))
+    return max(0, min(found, default=2**33))
+
+
+def _group_limits() -> list[tuple[int, int]]:
+    """Returns (limit, bytes in use that are no pages of files) of every control group that the process is in."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        _, kinds, place = line.split(":", 2)
+        if kinds == "":  # version 2
+            root, limit, used = Path("/sys/fs/cgroup"), "memory.max", "anon"
+        elif "memory" in kinds.split(","):
+            root, limit, used = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "total_rss"
+        else:
+            continue
+        path = root / place.lstrip("/")
+        for group in (path, *path.parents):
+            if not group.is_relative_to(root):
+                break
+            try:
+                most = int((group / limit).read_text(encoding="ascii"))  # "max" is no number and no limit
+                stat = dict(row.split() for row in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+                found.append((most, int(stat[used])))
+            except (OSError, ValueError, KeyError):
+                continue
+    return found

@@ -18,8 +18,8 @@ from headtail.nn.models import MODELS
 from headtail.sampling.batches import BATCHES
 from headtail.sampling.negatives import NEGATIVES
 from headtail.sampling.neighbours import NEIGHBOURS
-from headtail.training.learner import TaskMethod, Untrained
 from headtail.training.objectives import OBJECTIVES
+from headtail.training.task_method import TaskMethod, Untrained
 from headtail.training.trainer import GnnMethod
 
 

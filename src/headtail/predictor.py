@@ -7,7 +7,6 @@ from typing import Literal
 
 import pandas as pd
 import torch
-from rich.console import Console
 
 from headtail.card import model_card
 from headtail.config import Config, make_config
@@ -26,15 +25,15 @@ from headtail.graph.task import LinkTask, make_task
 from headtail.memory import keep_freed_memory
 from headtail.methods import check_names, make_method
 from headtail.presets import DEFAULT_PRESET
-from headtail.runs import CARD_FILE, Journal, check_folder, new_run, write_history
+from headtail.ranks import current
+from headtail.runs import CARD_FILE, begin_run, check_folder, new_run, watching, write_history
+from headtail.serving.across import top_k_across
 from headtail.serving.tables import named_rows
-from headtail.serving.topk import top_k
 from headtail.stored_run import read_run
-from headtail.training.checkpoint import CheckpointStore, save_model
+from headtail.training.checkpoint import save_model
 from headtail.training.counters import COUNTERS
-from headtail.training.learner import TaskMethod
 from headtail.training.observer import Observer, Record
-from headtail.training.progress import ProgressBar
+from headtail.training.task_method import TaskMethod
 
 LeaveOut = Literal["known", "training", "nothing"]
 
@@ -98,24 +97,17 @@ class LinkPredictor:
         Raises:
             KeyboardInterrupt: Ctrl-C came before the first epoch ended, so there is nothing to return.
         """
-        folder = None if out is None else Path(out)
-        check_folder(folder, resume, overwrite)
+        folder, ranks = None if out is None else Path(out), current()
+        if resume or ranks.leads:  # others would find what the first has just begun
+            resume = check_folder(folder, resume, overwrite)
         task = make_task(graph, self.config)
         Metric.parse(task.metric)
-        tell = say or (lambda _sentence: None)
-        tell(f"{graph.cleaning}.")
-        tell(f"{task.leaks}.")
         method = make_method(task, self.config)
-        for note in method.notes:
-            tell(f"{note}.")
-        checkpoints = None
-        if folder is not None:
-            checkpoints = CheckpointStore(folder, fingerprint(task), portable_settings(self.config))
-            if not resume:
-                with new_run(folder, self.config, task):
-                    pass  # the model follows when it is trained
-        observer = observer or ProgressBar(Console(stderr=True))
-        watch = observer if folder is None else Journal(observer, folder)
+        if ranks.leads and say is not None:
+            for found in (graph.cleaning, task.leaks, *method.notes):
+                say(f"{found}.")
+        checkpoints = begin_run(folder, self.config, task, resume)
+        watch = watching(observer, folder)
         # Links that are trained on are no judge of training: the last epoch is then the one to keep.
         judge = None if self.config.split.protocol == "val-as-train" else Validation(task)
         progress = method.fit(judge, watch, checkpoints, resume)
@@ -212,7 +204,7 @@ class LinkPredictor:
         if leave_out not in leaves_out:
             raise ConfigError(f"unknown leave_out {leave_out!r}; {did_you_mean(leave_out, leaves_out)}")
         known = leaves_out[leave_out]
-        blocks = top_k(self._test_scorer(), nodes, k, known=known, progress=progress)
+        blocks = top_k_across(self._test_scorer(), nodes, k, known=known, progress=progress)
         return named_rows(blocks, task.graph.names)
 
     # ---- runs on disk ----
@@ -271,14 +263,10 @@ class LinkPredictor:
         return self._calibration
 
     def _write_model(self, folder: Path) -> None:
-        method = self.method
-        save_model(folder, method.weights(), fingerprint(method.task), self.best_epoch)
+        method, leads = self.method, current().leads
+        if leads:
+            save_model(folder, method.weights(), fingerprint(method.task), self.best_epoch)
         result = self.result = self.evaluate()
-        write_text(folder / CARD_FILE, model_card(method, self.config, result, self.finished))
-        write_history(folder, self.history, result)
-
-
-def portable_settings(config: Config) -> str:
-    """Returns the settings that decide a run's numbers; where it is computed is none of them, a run may move."""
-    training = config.training.model_copy(update={"device": "auto", "features_on": "auto"})
-    return config.model_copy(update={"training": training}).to_yaml()
+        if leads:
+            write_text(folder / CARD_FILE, model_card(method, self.config, result, self.finished))
+            write_history(folder, self.history, result)

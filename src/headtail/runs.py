@@ -8,34 +8,50 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from headtail.config import Config
 from headtail.errors import HeadtailError, RunError
-from headtail.files import write_text
-from headtail.graph.store import GRAPH_FILE, NODES_FILE, save_task
+from headtail.files import leftovers, write_text
+from headtail.graph.store import GRAPH_FILE, NODES_FILE, fingerprint, save_task
 from headtail.graph.task import LinkTask
-from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE, checked_history
+from headtail.ranks import current
+from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE, CheckpointStore, checked_history
 from headtail.training.observer import Observer, Record
+from headtail.training.progress import ProgressBar
 
 CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.md"
 RUN_FILES = (CONFIG_FILE, METRICS_FILE, CARD_FILE, GRAPH_FILE, NODES_FILE, CHECKPOINT_FILE, MODEL_FILE)
 
 
-def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> None:
-    """Refuses to write over something that is not asked to be replaced."""
+def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> bool:
+    """Refuses to write over something that is not asked to be replaced; returns whether there is a run to go on with.
+
+    A run that was killed before its first epoch ended has nothing to lose: it may begin again, also without `resume`.
+    """
     if folder is None:
         if resume:
             raise HeadtailError("resume needs the run folder to go on from (out, --out).")
-        return
+        return False
     if folder.exists() and not folder.is_dir():
         raise HeadtailError(f"{folder} is a file; a run needs a folder.")
+    begun, trained = ((folder / name).is_file() for name in (CONFIG_FILE, CHECKPOINT_FILE))
+    learned = trained or (folder / MODEL_FILE).is_file()
+    if resume and not trained and (learned or not begun):
+        raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
     if resume:
-        if not (folder / CHECKPOINT_FILE).is_file():
-            raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
         refuse_ways_out(folder)
-    elif (folder / CONFIG_FILE).exists() and not overwrite:
+    if not resume and begun and learned and not overwrite:
         raise HeadtailError(
             f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
         )
+    return resume and trained
+
+
+def portable_settings(config: Config) -> str:
+    """Returns the settings that decide a run's numbers; where it is computed is none of them, a run may move."""
+    training = config.training.model_copy(update={"device": "auto", "features_on": "auto"})
+    return config.model_copy(update={"training": training}).to_yaml()
 
 
 def refuse_ways_out(folder: Path) -> None:
@@ -58,6 +74,8 @@ def new_run(folder: Path, config: Config, task: LinkTask) -> Iterator[Path]:
     An older run there goes only then, so a full disk costs neither.
     """
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}.new")
+    for left in leftovers(folder, ".new"):
+        shutil.rmtree(left, ignore_errors=True)
     try:
         write_text(fresh / CONFIG_FILE, config.to_yaml())
         save_task(task, fresh)
@@ -69,6 +87,33 @@ def new_run(folder: Path, config: Config, task: LinkTask) -> Iterator[Path]:
             path.replace(folder / path.name)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def begin_run(folder: Path | None, config: Config, task: LinkTask, resume: bool) -> CheckpointStore | None:
+    """Makes sure that all ranks are at the same task, and writes it down where a run begins.
+
+    Returns:
+        Where the checkpoints of the run are; None without a folder.
+    """
+    ranks, settings = current(), portable_settings(config)
+    if ranks.several:
+        ranks.agree("the configuration", settings)
+        ranks.agree("the graph", fingerprint(task))
+        ranks.agree("whether the run has a checkpoint", str(resume))
+    if folder is None:
+        return None
+    if ranks.leads and not resume:
+        with new_run(folder, config, task):
+            pass  # the model follows when it is trained
+    return CheckpointStore(folder, fingerprint(task), settings)
+
+
+def watching(observer: Observer | None, folder: Path | None) -> Observer:
+    """Returns what hears of training: a progress bar by default, and the journal; on ranks that follow, nobody."""
+    if not current().leads:
+        return Observer()
+    observer = observer or ProgressBar(Console(stderr=True))
+    return observer if folder is None else Journal(observer, folder)
 
 
 class Journal(Observer):

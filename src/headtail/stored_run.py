@@ -15,8 +15,8 @@ from headtail.limits import refuse_beyond_memory
 from headtail.methods import check_names, make_method
 from headtail.runs import CONFIG_FILE, read_history, refuse_ways_out
 from headtail.training.checkpoint import MODEL_FILE, load_model
-from headtail.training.learner import TaskMethod
 from headtail.training.observer import Record
+from headtail.training.task_method import TaskMethod
 
 
 @dataclass(frozen=True)

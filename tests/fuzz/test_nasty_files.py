@@ -28,8 +28,8 @@ RING = "a,b\n0,1\n1,2\n2,0\n0,2\n"
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the machine have 100 MB to spare, so that a bomb needs not be larger than that to be one."""
-    monkeypatch.setattr(limits, "spare_bytes", lambda: 10**8)
-    monkeypatch.setattr("headtail.datasets.parquet.spare_bytes", lambda: 10**8)
+    monkeypatch.setattr(limits, "available_bytes", lambda: 10**8)
+    monkeypatch.setattr("headtail.datasets.parquet.available_bytes", lambda: 10**8)
 
 
 def told(work: Callable[[], object], kind: type[HeadtailError] = DataError) -> str:

@@ -12,7 +12,8 @@ from headtail.errors import ConfigError
 from headtail.graph import tables
 from headtail.graph.csr import CSR
 from headtail.graph.evidence import PairEvidence
-from headtail.graph.message import MessageGraph, pre_encode
+from headtail.graph.message import MessageGraph
+from headtail.graph.pre_encoding import pre_encode
 from headtail.graph.tables import HostTable, by_columns, fill, mean_row, new_table, rows_of, sources_of, write_rows
 from headtail.kernels import room
 from random_graphs import dense, dense_messages, message_graph, random_view

@@ -10,7 +10,17 @@ from headtail.kernels import gather
 from headtail.sampling.places import PairPlaces
 
 # Entries of each row: empty rows, single entries, rows longer than any tile, no rows, no entries.
-RAGGED = [[0, 1, 70, 0, 3, 16, 17, 2, 0], [5], [0], [0, 0, 0], [], [1] * 40, [300, 0, 1]]
+RAGGED = [
+    [0, 1, 70, 0, 3, 16, 17, 2, 0],
+    [5],
+    [0],
+    [0, 0, 0],
+    [],
+    [1] * 40,
+    [300, 0, 1],
+    [128, 129, 0, 600],
+    [2] * 66 + [200, 1, 130],
+]
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -28,7 +38,7 @@ def rows_of(lengths: list[int], sources: int) -> CSR:
 @pytest.mark.parametrize("index", [torch.int32, torch.int64])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("lengths", RAGGED, ids=str)
-@pytest.mark.parametrize("d", [1, 7, 64])
+@pytest.mark.parametrize("d", [1, 7, 100])
 def test_segment_sum(lengths: list[int], d: int, weighted: bool, index: torch.dtype) -> None:
     rows, x = rows_of(lengths, 23), draw(23, d)
     weight = rows.weight if weighted else None
@@ -41,6 +51,28 @@ def test_segment_sum(lengths: list[int], d: int, weighted: bool, index: torch.dt
     found = gather.segment_sum(pointers, col, single, half.to(DEVICE))
     assert found.dtype == torch.bfloat16
     assert_close(found, wanted, 1e-2)
+
+
+@needs_kernels
+@pytest.mark.parametrize("lengths", RAGGED, ids=str)
+def test_segment_sum_beside_own_rows(lengths: list[int]) -> None:
+    rows, x = rows_of(lengths, 23), draw(23, 7)
+    own = torch.arange(len(lengths)) % 23
+    pointers, col, weight, there = (t.to(DEVICE) for t in (rows.row_ptr, rows.col, rows.weight.float(), own))
+    wanted = gather.segment_sum_beside(rows.row_ptr, rows.col, rows.weight, x, own)
+    longest = max(lengths, default=0)
+    assert_close(gather.segment_sum_beside(pointers, col, weight, x.float().to(DEVICE), there, longest), wanted, 1e-5)
+
+
+@needs_kernels
+def test_long_rows_are_found_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headtail.kernels import gather_triton
+
+    monkeypatch.setattr(gather_triton, "LOOKING", 3)
+    rows, x = rows_of([65, 2, 70, *[1] * 50, 300, 0, 90, *[3] * 17, 64], 23), draw(23, 100)
+    pointers, col, weight = (t.to(DEVICE) for t in (rows.row_ptr, rows.col, rows.weight.float()))
+    wanted = gather.segment_sum(rows.row_ptr, rows.col, rows.weight, x)
+    assert_close(gather.segment_sum(pointers, col, weight, x.float().to(DEVICE)), wanted, 1e-5)
 
 
 @needs_kernels

@@ -113,8 +113,8 @@ def test_a_batch_is_learned_alike(method: str, encoder: str, device: torch.devic
         torch.cat(model(here, batch)).square().sum().backward()
         gradients.append([p.grad for p in model.parameters() if p.grad is not None])
     assert gradients[0]
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    for one, other in zip(*gradients, strict=True):  # convolutions of others sum in no order on a GPU
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4 * max(1.0, float(one.abs().max())))
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

@@ -10,7 +10,7 @@ from headtail.nn.models import LinkModel, ModelShape
 from headtail.sampling.neighbours import Fanout
 from headtail.sampling.padding import Capacity, padded, tensors_of
 from headtail.sampling.sampler import Batch, GnnScope
-from headtail.training.objectives import OBJECTIVES, shares_of
+from headtail.training.objectives import OBJECTIVES, PaddedShares
 from random_graphs import message_graph, random_view
 
 SCOPES: dict[str, GnnScope] = {"aml": "rows", "symmetric": "all", "smlp": "none"}
@@ -30,7 +30,7 @@ def loss_of(model: LinkModel, batch: Batch, objective: str) -> Tensor:
     if batch.counts is None:
         count = batch.positive.shape[1]
         return OBJECTIVES[objective](logits[:count], logits[count:], batch.negative_of)
-    return OBJECTIVES[objective](logits, logits, batch.negative_of, shares_of(batch.counts, logits.numel()))
+    return OBJECTIVES[objective](logits, logits, batch.negative_of, PaddedShares(batch.counts, logits.numel()))
 
 
 def facts(model: LinkModel, batch: Batch, objective: str) -> list[Tensor]:

@@ -7,17 +7,18 @@ import torch
 from torch import Tensor
 
 from headtail.graph.view import GraphView
+from headtail.kernels.neighbours import rows_of_entries
 from headtail.nn.models import MODELS, ModelShape
 from headtail.sampling.batches import BATCHES, Positives
-from headtail.sampling.fixed import Fixed, FixedSampler, Rows, Sizes
+from headtail.sampling.fixed import Fixed, FixedSampler, Sizes
 from headtail.sampling.fixed_numbering import FixedNumbering
-from headtail.sampling.fixed_sizes import most_positives, sizes_for
+from headtail.sampling.fixed_sizes import MOST_SIZES, UNIT, positives_of, rooms, sizes_for
 from headtail.sampling.negatives import NEGATIVES, Negatives, NegativeSpace
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.numbering import Numbering
 from headtail.sampling.padding import tensors_of
 from headtail.sampling.sampler import Batch, BatchSampler, GnnScope, number_pairs
-from headtail.training.objectives import cross_entropy, shares_of
+from headtail.training.objectives import PaddedShares, cross_entropy
 from random_graphs import message_graph, random_view
 
 NODES = 60
@@ -56,7 +57,7 @@ def epoch_of(sampler: BatchSampler, seed: int = 0, sizes: Sizes | None = None) -
     """Returns the order of an epoch's items, and all its batches."""
     order, plans = sampler.batches.order(generator_of(sampler, seed)), sampler.plans
     assert plans is not None
-    fixed = FixedSampler(sampler, plans, sizes or sizes_for(sampler, plans, [order], seed))
+    fixed = FixedSampler(sampler, plans, sizes or sizes_for(sampler, plans, [order], seed)[-1])
     fixed.begin(order)
     generator = generator_of(sampler, seed + 1)
     return order, [fixed.draw(generator) for _ in range(len(sampler))]
@@ -127,7 +128,7 @@ def test_epochs_of_graphs_with_hubs_fit(fanout: Fanout) -> None:
     plans = sampler.plans
     assert plans is not None
     orders = [sampler.batches.order(generator_of(sampler, seed)) for seed in range(10)]
-    sizes = sizes_for(sampler, plans, orders, seed=0)
+    sizes = sizes_for(sampler, plans, orders, seed=0)[-1]
     fits = [int(found.facts[0]) for seed in range(10) for found in epoch_of(sampler, seed, sizes)[1]]
     assert all(fits)
 
@@ -164,7 +165,7 @@ def test_with_all_neighbours_the_same_is_learned(
             if batch.counts is None:
                 loss = cross_entropy(logits[:positives], logits[positives:], batch.negative_of)
             else:
-                loss = cross_entropy(logits, logits, batch.negative_of, shares_of(batch.counts, logits.numel()))
+                loss = cross_entropy(logits, logits, batch.negative_of, PaddedShares(batch.counts, logits.numel()))
             loss.backward()
             gradients.append([loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
         for have, want in zip(*gradients, strict=True):
@@ -244,22 +245,21 @@ def test_sizes_hold_what_epochs_need() -> None:
     orders = [sampler.batches.order(generator_of(sampler, seed)) for seed in range(20)]
     plans = sampler.plans
     assert plans is not None
-    sizes = sizes_for(sampler, plans, orders, seed=3)
+    *_, sizes = sizes_for(sampler, plans, orders, seed=3)
     counts = [
         sampler.batches.positives(items).row.numel() for order in orders for items in order.tensor_split(len(sampler))
     ]
-    assert sizes.positives == most_positives(sampler, orders) == max(counts)
-    assert sizes == sizes_for(sampler, plans, orders, seed=3)
+    assert torch.cat([positives_of(sampler, order) for order in orders]).tolist() == counts
+    assert max(counts) <= sizes.positives < max(counts) + UNIT
+    assert sizes == sizes_for(sampler, plans, orders, seed=3)[-1]
     for seed in range(20):
         assert all(int(found.facts[0]) for found in epoch_of(sampler, seed, sizes)[1])
 
 
 def test_rows_list_their_entries() -> None:
-    rows = Rows.of(torch.tensor([2, 0, 3]), 7)
-    assert rows.row.tolist()[:5] == [0, 0, 2, 2, 2]
-    assert rows.offset.tolist()[:5] == [0, 1, 0, 1, 2]
-    assert rows.real.tolist() == [True] * 5 + [False] * 2
-    assert Rows.of(torch.tensor([2, 0, 3]), 4).row_ptr.tolist() == [0, 0, 0, 0]
+    row, real = rows_of_entries(torch.tensor([0, 2, 2, 5]), 7)
+    assert row.tolist() == [0, 0, 2, 2, 2, 2, 2]
+    assert real.tolist() == [True] * 5 + [False] * 2
 
 
 def test_numbers_are_places_in_the_list() -> None:
@@ -268,7 +268,22 @@ def test_numbers_are_places_in_the_list() -> None:
     nodes, found = numbering.extend(first, count, torch.tensor([9, 2, 10, 3, 9]), 6)
     assert nodes.tolist() == [7, 2, 3, 9, 10, 10]
     assert int(found) == 4
-    assert numbering.local(torch.tensor([3, 7, 9, 10, 2]), 6).tolist() == [2, 0, 3, 6, 1]
+    assert numbering.local(torch.tensor([3, 7, 9, 10, 2])).tolist() == [2, 0, 3, 6, 1]
     few, found = numbering.distinct(torch.tensor([5, 1, 10, 5, 8]), 2)
     assert few.tolist() == [1, 5]
     assert int(found) == 3
+
+
+def test_rooms_hold_every_batch_and_leave_little_unused() -> None:
+    generator = torch.Generator().manual_seed(0)
+    usual = (60_000 * (1 + 0.05 * torch.randn(900, generator=generator))).long()
+    counts = torch.cat([usual, torch.tensor([90_000, 120_000, 180_000])])
+    found = rooms(counts)
+    assert 1 < len(found) <= MOST_SIZES
+    assert list(found) == sorted(found)
+    assert int(counts.max()) <= found[-1] < int(counts.max()) + UNIT
+    taken = torch.tensor(found)[torch.searchsorted(torch.tensor(found), counts)]
+    assert bool((taken >= counts).all())
+    assert float(taken.sum()) < 1.1 * float(counts.sum())
+    assert rooms(torch.full((50,), 1000)) == (1024,)
+    assert rooms(torch.zeros(3, dtype=torch.int64)) == (UNIT,)

@@ -108,7 +108,7 @@ def test_batches_that_are_copied_to_one_place_are_learned_alike(
     wanted = losses(method("cpu", **settings))
     plays = []
 
-    def again(work: Callable[[], Loss], generator: torch.Generator | None) -> Callable[[], Loss]:
+    def again(work: Callable[[], Loss], generator: torch.Generator | None = None) -> Callable[[], Loss]:
         def play() -> Loss:
             plays.append(1)
             return work()

@@ -25,7 +25,9 @@ GIB = 2**30
 
 
 def free(amount: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Says what is free on a GPU; host memory is without end."""
     monkeypatch.setattr(placement, "free_bytes", lambda _device: amount)
+    monkeypatch.setattr(placement, "available_bytes", lambda: 2**60)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,20 @@ def test_what_was_asked_for_is_done(device: torch.device, monkeypatch: pytest.Mo
     huge = Footprint(10**12, 10**12)
     assert place_features("host", device, huge) == Placement(True)
     assert place_features("device", device, huge) == Placement(False)
-    assert place_features("auto", CPU, huge) == Placement(False)
+    assert place_features("disk", device, huge) == Placement(device == CUDA, on_disk=True)
+
+
+@pytest.mark.parametrize("device", [CUDA, CPU])
+def test_auto_is_the_disk_where_memory_does_not_do(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    free(0, monkeypatch)
+    monkeypatch.setattr(placement, "available_bytes", lambda: 10 * GIB)
+    assert not place_features("auto", device, Footprint(6 * GIB, 0)).on_disk
+    found = place_features("auto", device, Footprint(7 * GIB, 0))
+    assert found == Placement(device == CUDA, found.note, on_disk=True)
+    assert found.note == (
+        "The features and what is made of them (7.0 GiB) do not fit into memory (10.0 GiB free): they lie in files, of "
+        "which the system keeps what is used"
+    )
 
 
 def task_of(**settings: Any) -> tuple[LinkTask, Config]:
@@ -210,3 +225,13 @@ def test_a_gpu_without_room_takes_features_from_the_host_and_evaluates(monkeypat
     assert scorer.heads.values.is_pinned()
     assert 0 < model.evaluate()["mrr"] <= 1
     assert len(model.recommend(k=3)) == 180
+
+
+@pytest.mark.parametrize("settings", [{}, {"folds": 2, "evidence": "similarity"}, {"structure": 4}])
+def test_training_from_files_is_training_from_memory(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    one = trained(small_graph(), **settings)
+    monkeypatch.setattr("headtail.graph.scratch.available_bytes", lambda: 0)  # tables of evaluation too
+    other = trained(small_graph(), features_on="disk", **settings)
+    assert history(one) == history(other)
+    assert all(torch.equal(weights(one)[name], tensor) for name, tensor in weights(other).items())
+    assert one.recommend("p03", k=4).equals(other.recommend("p03", k=4))

@@ -1,6 +1,7 @@
 """Batches that are drawn ahead into one place: the same training as from batches drawn as they come."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,10 +9,12 @@ import torch
 
 from headtail.graph.task import make_task
 from headtail.sampling.fixed import Fixed, Sizes
+from headtail.sampling.fixed_sizes import positives_of
 from headtail.sampling.sampler import BatchSampler
 from headtail.training import recorded as module
 from headtail.training.captured import CapturedStep
-from headtail.training.recorded import RecordedBatches, repeated
+from headtail.training.recorded import RecordedBatches
+from headtail.training.recording import repeated
 from headtail.training.trainer import GnnMethod
 from tiny_runs import predictor, small_graph
 
@@ -59,9 +62,8 @@ def test_the_same_seed_draws_the_same_batches(device: torch.device) -> None:
 def test_a_batch_that_does_not_fit_is_drawn_as_it_comes(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     made = method(device.type)
 
-    def tight(sampler: Any, plans: Any, orders: Any, seed: int) -> Sizes:
-        usual = sizes(sampler, plans, orders, seed)
-        return Sizes(usual.heads, usual.positives, usual.nodes, ((usual.blocks[0][0], 60), *usual.blocks[1:]))
+    def tight(*given: Any) -> tuple[Sizes, ...]:
+        return tuple(replace(usual, blocks=((usual.blocks[0][0], 60), *usual.blocks[1:])) for usual in sizes(*given))
 
     sizes = module.sizes_for
     monkeypatch.setattr(module, "sizes_for", tight)
@@ -113,3 +115,45 @@ def test_work_that_is_repeated_is_done_each_time() -> None:
     again: Callable[[], Fixed] = repeated(lambda: done.append(1))  # type: ignore[arg-type, func-returns-value]
     again(), again()
     assert done == [1, 1]
+
+
+def test_batches_are_drawn_in_the_smallest_size_that_holds_them(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = method(device.type)
+    sampler = made._plain_batches()
+    assert isinstance(sampler, BatchSampler)
+    counts = torch.cat([positives_of(sampler, order) for order in made._orders(sampler)])
+    bound = int(counts.median())
+
+    def two_sizes(*given: Any) -> tuple[Sizes, ...]:
+        largest = sizes(*given)[-1]
+        return replace(largest, positives=bound), largest
+
+    sizes = module.sizes_for
+    monkeypatch.setattr(module, "sizes_for", two_sizes)
+    _, batches = batches_of(made)
+    places = {}
+    for batch in batches.epoch(torch.Generator(device=device).manual_seed(1)):
+        assert batch.places is not None
+        small = batch.positive.shape[1] <= bound
+        assert places.setdefault(small, id(batch.places)) == id(batch.places)
+    assert len(set(places.values())) == 2
+    assert batches.misfits == 0
+
+
+def test_a_batch_that_does_not_fit_is_drawn_in_a_larger_size(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def two_sizes(*given: Any) -> tuple[Sizes, ...]:
+        largest = sizes(*given)[-1]
+        return replace(largest, blocks=((largest.blocks[0][0], 60), *largest.blocks[1:])), largest
+
+    sizes = module.sizes_for
+    monkeypatch.setattr(module, "sizes_for", two_sizes)
+    sampler, batches = batches_of(method(device.type))
+    found = [
+        batch.nodes[batch.positive].clone() for batch in batches.epoch(torch.Generator(device=device).manual_seed(0))
+    ]
+    assert batches.misfits == 0
+    assert sum(links.shape[1] for links in found) == sampler.batches.supervision.col.numel()

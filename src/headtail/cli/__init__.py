@@ -1,5 +1,6 @@
 """The command line; `main` turns every problem into a sentence and an exit code."""
 
+import os
 import sys
 import traceback
 
@@ -45,7 +46,13 @@ def explained(error: Exception) -> tuple[str, int]:
 def _failed(arguments: list[str], error: Exception, sentence: str, code: int) -> int:
     if "--debug" in arguments:
         traceback.print_exception(error)
-    say(f"error: {sentence}")
+    say(f"error{_rank()}: {sentence}")
     if "--json" in arguments:
         print_json({"error": sentence})
     return code
+
+
+def _rank() -> str:
+    """Names the rank that speaks where there are several; not by `headtail.ranks`, which takes torch to import."""
+    size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "?")
+    return "" if size == "1" else f" (rank {rank} of {size})"

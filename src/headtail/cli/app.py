@@ -8,6 +8,7 @@ from headtail.cli.bench import bench
 from headtail.cli.compare import compare
 from headtail.cli.data_info import data_info
 from headtail.cli.data_list import data_list
+from headtail.cli.data_pack import data_pack
 from headtail.cli.data_split import SPLIT_SETTINGS, data_split
 from headtail.cli.demo import demo
 from headtail.cli.evaluate import evaluate
@@ -40,9 +41,10 @@ add_command(app, "paper", paper, settings=setting_flags(COMPARED_SETTINGS))
 add_command(app, "bench", bench, settings=setting_flags(COMPARED_SETTINGS))
 add_command(app, "methods", methods)
 
-data_app = typer.Typer(help="List, describe and split data.", no_args_is_help=True, rich_markup_mode="rich")
+data_app = typer.Typer(help="List, describe, split and pack data.", no_args_is_help=True, rich_markup_mode="rich")
 add_command(data_app, "list", data_list)
 add_command(data_app, "info", data_info, source=source_flags())
+add_command(data_app, "pack", data_pack)
 add_command(data_app, "split", data_split, source=source_flags(), settings=setting_flags(SPLIT_SETTINGS))
 app.add_typer(data_app, name="data")
 

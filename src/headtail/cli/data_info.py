@@ -31,20 +31,18 @@ def data_info(data: Data, source: Options, as_json: Json = False) -> None:
 
 def graph_facts(graph: "Graph") -> dict[str, Any]:
     """Returns what can be counted; degrees are over the links to train on where the data brings a split."""
-    from headtail.graph.view import GraphView
-
-    view = GraphView(graph.num_nodes, graph.directed, graph.links)
-    ends = {"links_from_a_node": view.out_rows, "links_to_a_node": view.in_rows}
+    ends = [graph.links[end].bincount(minlength=graph.num_nodes) for end in (0, 1)]  # links are distinct
+    degrees = {"links_from_a_node": ends[0], "links_to_a_node": ends[1]}
     if not graph.directed:
-        ends = {"links_of_a_node": view.out_rows}
+        degrees = {"links_of_a_node": ends[0] + ends[1]}
     return {
         "source": graph.source,
         "nodes": graph.num_nodes,
         "node_names": [str(name) for name in graph.names.array()[:3]],
         "links": graph.links.shape[1],
         "directed": graph.directed,
-        **{name: _degrees(rows.degrees, graph) for name, rows in ends.items()},
-        "isolated_nodes": int((view.neighbours.degrees == 0).sum()),
+        **{name: _degrees(counts, graph) for name, counts in degrees.items()},
+        "isolated_nodes": int((ends[0] + ends[1] == 0).sum()),
         "feature_columns": 0 if graph.features is None else graph.features.shape[1],
         "times": None if graph.times is None else [int(graph.times.min()), int(graph.times.max())],
         "dropped_self_loops": graph.cleaning.self_loops,

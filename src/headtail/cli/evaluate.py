@@ -31,6 +31,7 @@ def evaluate(
     """
     from headtail import LinkPredictor
     from headtail.experiments.reliability import check_plot_file, reliability_plot
+    from headtail.ranks import joined
 
     if reliability is not None:
         check_plot_file(reliability)
@@ -39,8 +40,11 @@ def evaluate(
                 "probabilities are learned from the validation links, so only the test links can judge them; "
                 "leave out --split valid, or --reliability."
             )
-    predictor = LinkPredictor.load(run, device)
-    result = predictor.evaluate(split)
+    with joined(device) as ranks:
+        predictor = LinkPredictor.load(run, device)
+        result = predictor.evaluate(split)
+    if not ranks.leads:
+        return
     figures = {}
     if reliability is not None:
         judged = predictor.reliability()

@@ -6,6 +6,7 @@ place and hands over the values that were given. What was not given is absent, s
 
 import functools
 import inspect
+import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 import typer
 
 from headtail.config import SECTION_OF, SECTIONS
+from headtail.errors import RanksError
 from headtail.presets import PRESETS
 
 Options: TypeAlias = dict[str, Any]
@@ -26,7 +28,9 @@ Debug = Annotated[bool, typer.Option("--debug", metavar="", help="show the full 
 Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto")]
 Data = Annotated[
     str,
-    typer.Argument(metavar="DATA", help="links as .csv, .tsv, .txt, .parquet or .npz, or a data set's name"),
+    typer.Argument(
+        metavar="DATA", help="links as .csv, .tsv, .txt, .parquet or .npz, a packed graph, or a data set's name"
+    ),
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="run folder written by headtail train")]
 
@@ -130,6 +134,20 @@ def _number_or_word(number: type, words: list[str]) -> Callable[[str], object]:
     return parse
 
 
+# Commands that several ranks can run together.
+SPREAD = ("train", "evaluate", "recommend")
+
+
+def refuse_ranks(command: str) -> None:
+    """Refuses several ranks where each would do all of the work, and write the same files."""
+    size = os.environ.get("WORLD_SIZE", "1")
+    if size not in ("", "0", "1"):
+        raise RanksError(
+            f"headtail {command} runs in one process, but WORLD_SIZE says that {size} were started; start it without "
+            f"torchrun ({', '.join(SPREAD)} take several)."
+        )
+
+
 def add_command(app: typer.Typer, name: str, function: Callable[..., int | None], **groups: Flags) -> None:
     """Adds a function to the command line; its docstring is the help, what follows "Example:" stands at the end.
 
@@ -142,6 +160,8 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., int | None]
 
     def run(**given: object) -> int | None:
         del given["debug"]  # main() looks for it itself, since arguments may fail to parse
+        if name not in SPREAD:
+            refuse_ranks(name)
         for group, flags in groups.items():
             values = {name: given.pop(name) for name in flags}
             given[group] = {name: value for name, value in values.items() if value not in (None, [])}

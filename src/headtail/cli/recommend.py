@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -30,7 +30,7 @@ def recommend(
     """Find the k likeliest new links of each head, exactly, among all nodes.
 
     The answer has the columns head, tail, score and rank. All nodes are answered for in little memory, block
-    by block, into the file of --out.
+    by block, into the file of --out. If that is cut short, the same command goes on after the last finished part.
 
     Example:
         headtail recommend runs/debian --heads firefox-esr,vim -k 5
@@ -39,23 +39,37 @@ def recommend(
     import pandas as pd
 
     from headtail import LinkPredictor
-    from headtail.serving.tables import check_suffix, write_table
+    from headtail.files import file_digest
+    from headtail.ranks import joined
+    from headtail.serving.parts import write_in_parts
+    from headtail.serving.tables import check_suffix
+    from headtail.training.checkpoint import MODEL_FILE
 
     names = _names(heads, heads_file)
     if out is not None:
         check_suffix(out)
     elif names is None:
         raise HeadtailError("answers for all nodes go to a file: add --out FILE.parquet, or choose --heads.")
-    predictor = LinkPredictor.load(run, device)
-    start = time.perf_counter()
-    count = predictor.task.graph.num_nodes if names is None else len(names)
-    with _progress(count) as advance:
-        blocks = predictor.recommend_blocks(names, k, "nothing" if include_known else "known", advance)
-        if out is None:
-            links = pd.concat(list(blocks), ignore_index=True)
-            rows = len(links)
-        else:
-            rows = write_table(blocks, out)
+    with joined(device) as ranks:
+        predictor = LinkPredictor.load(run, device)
+        start = time.perf_counter()
+        count = predictor.task.graph.num_nodes if names is None else len(names)
+        leave_out: Literal["nothing", "known"] = "nothing" if include_known else "known"
+        with _progress(count, ranks.leads) as advance:
+            if out is None:
+                links = pd.concat(list(predictor.recommend_blocks(names, k, leave_out, advance)), ignore_index=True)
+                rows = len(links)
+            else:
+                asked = predictor.task.graph.names.array().tolist() if names is None else names
+                key = f"{file_digest(run / MODEL_FILE)} {asked} {k} {leave_out}"
+                rows = write_in_parts(
+                    lambda first, last: predictor.recommend_blocks(asked[first:last], k, leave_out, advance),
+                    count,
+                    out,
+                    key,
+                )
+    if not ranks.leads:
+        return
     seconds = time.perf_counter() - start
     target = "" if out is None else f" to {out}"
     say(f"{rows:,} links for {count:,} heads in {seconds:.1f} s{target}")
@@ -88,13 +102,13 @@ def _names(heads: str | None, file: Path | None) -> list[str | int] | None:
 
 
 @contextmanager
-def _progress(heads: int) -> Iterator[Callable[[int], None]]:
+def _progress(heads: int, shown: bool) -> Iterator[Callable[[int], None]]:
     """Shows a bar of heads answered on a terminal; yields what to call with those just finished."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("heads"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+    with Progress(*columns, console=console, disable=not (shown and console.is_terminal), transient=True) as bar:
         task = bar.add_task("heads", total=heads)
         yield lambda finished: bar.advance(task, finished)

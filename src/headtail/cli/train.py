@@ -2,16 +2,19 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headtail.cli.options import Data, Json, Options
 from headtail.cli.output import print_json, print_result, say
 from headtail.presets import DEFAULT_PRESET
+
+if TYPE_CHECKING:
+    from headtail import LinkPredictor
 
 INTERRUPTED = 130
 
@@ -44,24 +47,46 @@ def train(
         headtail train cites.parquet --features x.npy --epochs 25 --out runs/cites
         headtail train debian --out runs/debian --resume
     """
-    from headtail import LinkPredictor, load
-    from headtail.runs import CONFIG_FILE, check_folder
+    from headtail import LinkPredictor
+    from headtail.ranks import joined
+    from headtail.runs import CONFIG_FILE
     from headtail.training.learner import resolve_device
 
-    check_folder(out, resume, overwrite)
     if resume and preset is None and config is None and (out / CONFIG_FILE).is_file():
         # A resumed run goes on with its own settings; that file names all of them, so no preset shines through.
         preset, config = "paper", out / CONFIG_FILE
     predictor = LinkPredictor(preset or DEFAULT_PRESET, config, **settings)
-    resolve_device(predictor.config.training.device)  # a wrong one is told before the data is read
+    device = predictor.config.training.device
+    resolve_device(device)  # a wrong one is told before the data is read
+    with joined(device) as ranks:
+        code = _fit(predictor, data, source, out, resume, overwrite)
+    if ranks.leads and predictor.result is not None:
+        _report(predictor, out, predictor.result, as_json)
+    return code
+
+
+def _fit(predictor: "LinkPredictor", data: str, source: Options, out: Path, resume: bool, overwrite: bool) -> int:
+    """Reads the data and trains; returns the exit code."""
+    from headtail import load
+    from headtail.ranks import current
+    from headtail.runs import check_folder
+
+    leads = current().leads
+    if leads:
+        check_folder(out, resume, overwrite)
     graph = load(data, **source)
     try:
-        with _nothing_half_written(out):
+        with _nothing_half_written(out) if leads else nullcontext():
             predictor.fit(graph, out, resume=resume, overwrite=overwrite, say=say)
     except KeyboardInterrupt as interrupt:
-        say(str(interrupt) or "interrupted.")
+        if leads:
+            say(str(interrupt) or "interrupted.")
         return INTERRUPTED
-    result = predictor.result or predictor.evaluate()
+    return 0 if predictor.finished else INTERRUPTED
+
+
+def _report(predictor: "LinkPredictor", out: Path, result: Options, as_json: bool) -> None:
+    """Prints how well the model does, and what to do with it."""
     if not predictor.finished:
         say(
             f"training was interrupted after epoch {result['epochs']}; the best model so far "
@@ -69,10 +94,10 @@ def train(
         )
     if as_json:
         print_json({"run": str(out), "finished": predictor.finished, **result})
-    else:
-        print_result(result)
-        _print_next(out, str(graph.names.array()[0]), min(10, graph.num_nodes - 1), result)
-    return 0 if predictor.finished else INTERRUPTED
+        return
+    graph = predictor.task.graph
+    print_result(result)
+    _print_next(out, str(graph.names.array()[0]), min(10, graph.num_nodes - 1), result)
 
 
 def _print_next(out: Path, name: str, k: int, result: Options) -> None:

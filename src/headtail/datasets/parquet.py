@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headtail.limits import USED_SHARE, refuse_beyond_memory
-from headtail.memory import spare_bytes
+from headtail.memory import available_bytes
 
 _ROWS_AT_ONCE = 1 << 17
 _NUMBER_BYTES = 8
@@ -26,7 +26,7 @@ def read_columns(path: Path, names: Sequence[str]) -> pa.Table:
         pa.ArrowException, OSError, ValueError: the file is damaged.
     """
     names = list(dict.fromkeys(names))
-    if _most_bytes(path, names) > USED_SHARE * spare_bytes():
+    if _most_bytes(path, names) > USED_SHARE * available_bytes():
         # Perhaps one long text among many short ones: the exact size decides, which takes longer to find.
         refuse_beyond_memory(str(path), _exact_bytes(path, names))
     batches, held = [], 0

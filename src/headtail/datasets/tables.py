@@ -15,7 +15,19 @@ from headtail.errors import DataError, did_you_mean
 PARQUET = (".parquet", ".pq")
 
 
-class Table(Protocol):
+class Columns(Protocol):
+    """What has columns to choose from."""
+
+    @property
+    def source(self) -> str:
+        """Where they are from, for messages."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Their names."""
+
+
+class Table(Columns, Protocol):
     """Named columns that are loaded on demand; `where` names the place of a row for a message."""
 
     source: str
@@ -108,7 +120,7 @@ def open_table(
     return table
 
 
-def pick_column(table: Table, wanted: str | None, option: str, taken: Sequence[str | None] = ()) -> str:
+def pick_column(table: Columns, wanted: str | None, option: str, taken: Sequence[str | None] = ()) -> str:
     """Returns the column `wanted`, or by default the first that no other option has `taken`."""
     if wanted is not None:
         if wanted not in table.columns:

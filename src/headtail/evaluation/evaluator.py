@@ -13,6 +13,7 @@ from headtail.evaluation.nan import refuse_counted_nan
 from headtail.kernels.blocks import block_size, shrinking
 from headtail.memory import hand_back_surplus
 from headtail.nn.embedding_scorer import EmbeddingScorer
+from headtail.ranks import Ranks, current
 from headtail.training.precision import mixed
 
 Progress = Callable[[int], None]
@@ -39,6 +40,8 @@ def evaluate(
     A GPU multiplies in tf32: a positive and its negatives are scored by one product and rounded alike, and scores are
     summed in float32, so equal pairs stay equal and different ones do not become so.
 
+    Of several ranks, each scores its share of the links and of the negatives, and all return the same.
+
     Args:
         scorer: scores the pairs; that of an undirected graph already averages both orientations.
         positives: [2, P] held-out links.
@@ -61,12 +64,18 @@ def evaluate(
     block_pairs = _pairs_at_once(scorer) if block_pairs is None else block_pairs
     if block_pairs < 1:
         raise ValueError(f"block_pairs must be at least 1, not {block_pairs}")
-    report = _handing_back(progress or (lambda _pairs: None))
+    report, ranks = _handing_back(progress or (lambda _pairs: None)), current()
+    count, own = positives.shape[1], ranks.share(positives, dim=1)
     with mixed("tf32" if scorer.device.type == "cuda" else "fp32", scorer.device):
         if asked.k is None:
-            found = ranks_in_blocks(scorer, positives, negatives, block_pairs, report)
+            found = ranks_in_blocks(scorer, own, ranks.share(negatives), block_pairs, report)
+            found = ranks.whole(found, count)
             return {"mrr": mrr(found)} | {f"hits@{k}": hits(found, k) for k in asked.reported_ks}
-        return _hits_in_blocks(scorer, positives, negatives, asked.reported_ks, block_pairs, report)
+        own_negatives = ranks.share(negatives, dim=1)
+        best = _best_in_blocks(scorer, own_negatives, max(asked.reported_ks), block_pairs, report)
+        best = _best_of_all(ranks, best, min(max(asked.reported_ks), negatives.shape[1]))
+        hits_of = _count_hits(scorer, own, best, asked.reported_ks, block_pairs, report)
+        return {f"hits@{k}": hit / count for k, hit in zip(asked.reported_ks, ranks.sum(hits_of).tolist(), strict=True)}
 
 
 def _pairs_at_once(scorer: PairScorer) -> int:
@@ -77,7 +86,7 @@ def _pairs_at_once(scorer: PairScorer) -> int:
 
 def ranks_in_blocks(scorer: PairScorer, positives: Tensor, tails: Tensor, block_pairs: int, report: Progress) -> Tensor:
     """Returns float64 [P], the rank of each positive [2, P] among the pairs of its head with tails [P, K]."""
-    (links, rivals), parts, done = tails.shape, [], 0
+    (links, rivals), parts, done = tails.shape, [torch.zeros(4, 0, dtype=torch.long, device=scorer.device)], 0
     while done < links:
         counts, block_pairs = shrinking(partial(_count_rivals, scorer, positives, tails, done), block_pairs, WHAT)
         parts.append(counts)
@@ -118,36 +127,40 @@ def _score_tails(scorer: PairScorer, heads: Tensor, tails: Tensor) -> Tensor:
     return scorer.score(heads.repeat_interleave(tails.shape[1]), tails.reshape(-1)).view_as(tails)
 
 
-def _hits_in_blocks(
-    scorer: PairScorer,
-    positives: Tensor,
-    negatives: Tensor,
-    ks: tuple[int, ...],
-    block_pairs: int,
-    report: Progress,
-) -> dict[str, float]:
+def _best_in_blocks(scorer: PairScorer, negatives: Tensor, k: int, block_pairs: int, report: Progress) -> Tensor:
+    """Returns the k best scores of negatives [2, M], or all M of them, in descending order."""
     best, done = torch.empty(0, device=scorer.device), 0
     bad = torch.zeros((), dtype=torch.long, device=scorer.device)
     while done < negatives.shape[1]:
         scores, block_pairs = shrinking(partial(_score_links, scorer, negatives, done), block_pairs, WHAT)
         bad = bad + scores.isnan().sum()
-        best = torch.cat([best, scores])
         # The K-th best negative is all that counts, so the largest K bounds what is kept.
-        best = best.topk(min(max(ks), best.numel())).values
+        best = torch.cat([best, scores])
+        best = best.topk(min(k, best.numel())).values
         done += scores.numel()
         report(scores.numel())
     refuse_counted_nan(int(bad), negatives.shape[1], "negatives")
-    hits_of = _count_hits(scorer, positives, best, [k for k in ks if k <= best.numel()], block_pairs, report)
-    # With fewer than K negatives, every positive is a hit.
-    return {f"hits@{k}": hits_of.get(k, positives.shape[1]) / positives.shape[1] for k in ks}
+    return best
+
+
+def _best_of_all(ranks: Ranks, best: Tensor, k: int) -> Tensor:
+    """Returns the k best of the scores that the ranks have; each has k, or fewer if these are all it was given."""
+    if not ranks.several:
+        return best
+    filled = torch.cat([best[:k], best.new_full((k - min(k, best.numel()),), -torch.inf)])
+    return ranks.each(filled).flatten().topk(k).values
 
 
 def _count_hits(
-    scorer: PairScorer, positives: Tensor, best: Tensor, ks: list[int], block_pairs: int, report: Progress
-) -> dict[int, int]:
-    """Counts for each K the positives that stand above the K-th of the best negatives, which descend."""
-    thresholds = torch.stack([best[k - 1] for k in ks]) if ks else best[:0]
-    counts, done = torch.zeros(len(ks) + 1, dtype=torch.long, device=scorer.device), 0
+    scorer: PairScorer, positives: Tensor, best: Tensor, ks: tuple[int, ...], block_pairs: int, report: Progress
+) -> Tensor:
+    """Returns int64 [ks], the positives that stand above the K-th of the best negatives, which descend.
+
+    With fewer than K negatives, every positive is a hit.
+    """
+    reached = [k for k in ks if k <= best.numel()]
+    thresholds = torch.stack([best[k - 1] for k in reached]) if reached else best[:0]
+    counts, done = torch.zeros(len(reached) + 1, dtype=torch.long, device=scorer.device), 0
     while done < positives.shape[1]:
         scores, block_pairs = shrinking(partial(_score_links, scorer, positives, done), block_pairs, WHAT)
         above = (scores[:, None] > thresholds).sum(dim=0)
@@ -156,7 +169,8 @@ def _count_hits(
         report(scores.numel())
     *found, bad = counts.tolist()
     refuse_counted_nan(bad, positives.shape[1], "positives")
-    return dict(zip(ks, found, strict=True))
+    hits_of = dict(zip(reached, found, strict=True))
+    return torch.tensor([hits_of.get(k, positives.shape[1]) for k in ks])
 
 
 def _score_links(scorer: PairScorer, links: Tensor, first: int, block_pairs: int) -> Tensor:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headtail.errors import ConfigError, DataError, did_you_mean
+from headtail.errors import ConfigError, did_you_mean
+from headtail.evaluation.nan import refuse_counted_nan
 
 # What is named where a metric is not understood, and reported beside the one that was asked for.
 MRR_COMPANIONS = (1, 3, 10)
@@ -56,12 +57,7 @@ def refuse_nan(scores: Tensor, what: str) -> Tensor:
     Raises:
         DataError: some are NaN. Every comparison with NaN is false, so they would be ranked as the best.
     """
-    bad = int(torch.isnan(scores).sum())
-    if bad:
-        raise DataError(
-            f"{bad} of {scores.numel()} scores of the {what} are not numbers (NaN) and cannot be ranked; "
-            "the method that gave them has probably diverged, or its features contain NaN."
-        )
+    refuse_counted_nan(int(torch.isnan(scores).sum()), scores.numel(), what)
     return scores
 
 

@@ -1,10 +1,10 @@
-"""Refuses scores that are not numbers where they were counted on the way and are read once at the end."""
+"""Refuses scores that are not numbers."""
 
 from headtail.errors import DataError
 
 
 def refuse_counted_nan(bad: int, scores: int, what: str) -> None:
-    """Refuses to go on where some of so many scores were NaN; like `metrics.refuse_nan`, which counts by itself.
+    """Refuses to go on where some of so many scores were NaN, which may be counted on the way and read at the end.
 
     Raises:
         DataError: there were some.

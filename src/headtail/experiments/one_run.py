@@ -20,8 +20,8 @@ from headtail.graph.task import LinkTask, make_task
 from headtail.methods import check_names, make_method
 from headtail.training.checkpoint import Progress
 from headtail.training.counters import COUNTERS
-from headtail.training.learner import TaskMethod
 from headtail.training.observer import Observer, Record
+from headtail.training.task_method import TaskMethod
 
 LOCAL = ("seal", "degnn")
 # Settings that decide what the task is; runs that agree on them can share it.

@@ -18,7 +18,8 @@ from headtail.files import replacing
 from headtail.graph.tables import rows_of
 from headtail.sampling.sampler import Batch
 from headtail.training.learner import EpochBatches
-from headtail.training.recorded import RecordedBatches, recorded
+from headtail.training.recorded import RecordedBatches
+from headtail.training.recording import Recorder
 from headtail.training.trainer import GnnMethod
 
 PHASES = ("sample", "gather", "forward", "backward", "optimiser")
@@ -106,14 +107,14 @@ def take_recorded_apart(method: GnnMethod, batches: RecordedBatches, trace: Path
         "backward": backward,
         "optimiser": step,
     }
-    times = {"sample": device_ms(batches.draw_again)}
+    record, times = Recorder(), {"sample": device_ms(batches.draw_again)}
     for name, work in parts.items():
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             work()
         torch.cuda.current_stream().wait_stream(aside)
-        times[name] = device_ms(recorded(work))
+        times[name] = device_ms(record(work))
     for name, before in (("optimiser", "backward"), ("backward", "forward")):
         times[name] -= times[before]
     if trace is not None:

@@ -19,12 +19,14 @@ class CSR:
         col: int64 [entries].
         num_cols: number of columns.
         weight: float32 [entries], None where every entry weighs 1.
+        longest: no row has more entries; None where that is not known.
     """
 
     row_ptr: Tensor
     col: Tensor
     num_cols: int
     weight: Tensor | None = None
+    longest: int | None = None
 
     @staticmethod
     def from_links(links: Tensor, num_rows: int, num_cols: int | None = None) -> "CSR":
@@ -78,6 +80,10 @@ class CSR:
         owner, offset = all_entries(self.degrees[rows])
         return owner, self.row_ptr[rows][owner] + offset
 
+    def diagonal(self) -> Tensor:
+        """Returns int64 [rows], the place in `col` of every row's entry with itself, which all rows must have."""
+        return (self.row == self.col).nonzero().squeeze(1)
+
     def transpose(self) -> "CSR":
         """Returns the same entries with rows and columns exchanged."""
         order = torch.argsort(self.col, stable=True)
@@ -99,9 +105,19 @@ class CSR:
         weight = None if self.weight is None else self.weight[start:stop]
         return CSR(self.row_ptr[first : last + 1] - start, self.col[start:stop], self.num_cols, weight)
 
+    def cuts(self, entries: int) -> list[tuple[int, int]]:
+        """Returns (first, last) of blocks of rows with at most so many entries, but one row at least."""
+        cuts, first = [], 0
+        while first < self.num_rows:
+            last = int(torch.searchsorted(self.row_ptr, int(self.row_ptr[first]) + entries, right=True)) - 1
+            last = min(max(last, first + 1), self.num_rows)
+            cuts.append((first, last))
+            first = last
+        return cuts
+
     def matmul(self, x: Tensor) -> Tensor:
         """Returns the product with x [cols, d] as [rows, d], summed in entry order (deterministic)."""
-        return segment_sum(self.row_ptr, self.col, self.weight, x)
+        return segment_sum(self.row_ptr, self.col, self.weight, x, self.longest)
 
     def to(self, device: torch.device | str) -> "CSR":
         weight = None if self.weight is None else self.weight.to(device)

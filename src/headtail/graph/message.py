@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from headtail.graph.csr import CSR
-from headtail.graph.tables import Table, by_columns, rows_of
+from headtail.graph.mapped import MappedCSR, MappedView
+from headtail.graph.pre_encoding import pre_encode, pre_encode_on_disk
+from headtail.graph.scratch import expect_reads
+from headtail.graph.tables import Table, rows_of
 from headtail.graph.view import GraphView, both_ways
 
 NORMALISATIONS = ("row", "column", "symmetric")
@@ -15,12 +19,16 @@ NORMALISATIONS = ("row", "column", "symmetric")
 
 def add_self_loops(view: GraphView) -> CSR:
     """Returns A + I: the symmetric pattern of a view with one self-loop per node."""
+    if isinstance(view, MappedView):
+        return view.message_rows
     loops = torch.arange(view.num_nodes, device=view.links.device).expand(2, -1)
     return CSR.from_links(torch.cat([both_ways(view.links), loops], dim=1), view.num_nodes)
 
 
 def normalise(pattern: CSR, how: str) -> CSR:
     """Returns Â: the pattern weighted by D⁻¹ ("row"), on the right ("column"), or D^-½ on both sides."""
+    if how == "row" and isinstance(pattern, MappedCSR):
+        return pattern.averaged
     degree = pattern.degrees.to(torch.float32)
     if how == "row":
         return pattern.with_weight(degree.reciprocal()[pattern.row])
@@ -32,40 +40,45 @@ def normalise(pattern: CSR, how: str) -> CSR:
     raise ValueError(f"unknown normalisation {how!r}")
 
 
-def pre_encode(adjacency: CSR, features: Table, layers: int) -> Table:
-    """Returns Â^L X (eq. 2), computed once per message graph; in host memory where X is, or the device is too full."""
-
-    def smooth(x: Tensor) -> Tensor:
-        for _ in range(layers):
-            x = adjacency.matmul(x)
-        return x
-
-    return by_columns(features, smooth, "pre-encoding the features")
-
-
 @dataclass(frozen=True)
 class MessageGraph:
     """What encoders read: Â with self-loops, the features X [N, d] and their pre-encoding.
 
     `adjacency` carries the normalised weights Â; `normalisation` names them. It is on the device, the features may be
-    in host memory.
+    in host memory. Pre-encoded features go to a file where `on_disk`; to the one in `kept`, if that is given.
     """
 
     adjacency: CSR
     normalisation: str
     features: Table
     layers: int
+    on_disk: bool = False
+    kept: Path | None = None
 
     @staticmethod
-    def build(view: GraphView, features: Table, normalisation: str, layers: int) -> "MessageGraph":
+    def build(
+        view: GraphView,
+        features: Table,
+        normalisation: str,
+        layers: int,
+        on_disk: bool = False,
+        kept: Path | None = None,
+    ) -> "MessageGraph":
         """Builds the message graph of a view, on the device of `features`."""
         pattern = add_self_loops(view.to(features.device))
-        return MessageGraph(normalise(pattern, normalisation), normalisation, features, layers)
+        return MessageGraph(normalise(pattern, normalisation), normalisation, features, layers, on_disk, kept)
 
     @cached_property
     def pre_encoded(self) -> Table:
         """Â^L X [N, d]."""
+        if self.on_disk:
+            return pre_encode_on_disk(self.adjacency, self.features, self.layers, self.kept)
         return pre_encode(self.adjacency, self.features, self.layers)
+
+    def expect_reads(self, at_random: bool) -> None:
+        """Tells the system how features in files are going to be read: row by row at random, or in order."""
+        for table in (self.features, self.pre_encoded) if self.on_disk else ():
+            expect_reads(table if isinstance(table, Tensor) else table.values, at_random)
 
     @cached_property
     def residual(self) -> Tensor:
@@ -105,7 +118,7 @@ class MessageGraph:
     @cached_property
     def diagonal(self) -> Tensor:
         """int64 [N], the place of every node's self-loop in the adjacency."""
-        return (self.adjacency.row == self.adjacency.col).nonzero().squeeze(1)
+        return self.adjacency.diagonal()
 
     @property
     def num_nodes(self) -> int:

@@ -1,8 +1,9 @@
 """Node names: the ids the user knows, and the node numbers everything else works with."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,18 @@ Name = str | int
 
 @dataclass(frozen=True)
 class NodeNames:
-    """The names of nodes 0 … num_nodes − 1; `index` is None where the names are the numbers themselves."""
+    """The names of nodes 0 … num_nodes − 1; `index` is None where the names are the numbers themselves.
+
+    Names may be `given` as a function that reads them, which is called when the first one is asked for.
+    """
 
     num_nodes: int
-    index: pd.Index | None = None
+    given: pd.Index | Callable[[], pd.Index] | None = None
+
+    @cached_property
+    def index(self) -> pd.Index | None:
+        """The names in node order."""
+        return self.given() if callable(self.given) else self.given
 
     def of(self, nodes: Tensor) -> list[Name]:
         """Returns the names of the given node numbers."""

@@ -10,6 +10,7 @@ from headtail.config import SplitConfig
 from headtail.errors import DataError
 from headtail.graph.csr import CSR
 from headtail.graph.graph import Graph, HeldOut, link_keys
+from headtail.graph.packed.graph import PackedGraph
 from headtail.graph.view import GraphView
 from headtail.registry import Registry
 
@@ -52,18 +53,29 @@ def time_split(graph: Graph, shares: SplitConfig, generator: torch.Generator) ->
     if graph.times is None:
         raise DataError(f"{graph.source} has no times, so it cannot be split by time; name its time column.")
     moments, counts = torch.unique(graph.times, return_counts=True)
+    last_train, last_valid = cut_in_time(moments, counts, shares, graph.source)
+    test = graph.times > moments[last_valid]
+    return (graph.times > moments[last_train]) & ~test, test
+
+
+def cut_in_time(moments: Tensor, counts: Tensor, shares: SplitConfig, source: str) -> tuple[int, int]:
+    """Returns the last moment of training and that of validation, as places in the sorted `moments`.
+
+    Args:
+        moments, counts: int64 [M], the distinct times of links, and how many links each has.
+        shares: how many links come after them, about.
+        source: names the data where it has too few moments.
+    """
     if moments.numel() < 3:
         raise DataError(
-            f"{graph.source} has {moments.numel()} distinct times; a split by time needs three (train, valid, test)."
+            f"{source} has {moments.numel()} distinct times; a split by time needs three (train, valid, test)."
         )
     newer = counts.sum() - counts.cumsum(0)  # links strictly newer than each moment
     total = int(counts.sum())
     # The last training moment leaves about valid + test links after it, the last validation moment about test.
     last_valid = int((newer - shares.test_share * total).abs()[1:-1].argmin()) + 1
     held_out = (shares.test_share + shares.valid_share) * total
-    last_train = int((newer - held_out).abs()[:last_valid].argmin())
-    test = graph.times > moments[last_valid]
-    return (graph.times > moments[last_train]) & ~test, test
+    return int((newer - held_out).abs()[:last_valid].argmin()), last_valid
 
 
 @SPLITS.register("source")
@@ -104,6 +116,7 @@ def make_split(graph: Graph, config: SplitConfig, seed: int) -> Split:
     if strategy == "given":
         if graph.valid is None or graph.test is None:
             raise DataError(f"{graph.source} brings no split; give validation and test links, or use split=random.")
+        strategy = graph.strategy if isinstance(graph, PackedGraph) else strategy
         return Split(graph.links, graph.times, graph.valid, graph.test, strategy)
     if graph.has_split:
         raise DataError(f"{graph.source} brings its own split; use split=given (or auto), not {strategy!r}.")
@@ -139,9 +152,7 @@ def with_negatives(split: Split, graph: Graph, metric: str, count: int, seed: in
     Raises:
         DataError: the negatives that it brings are not what the metric ranks against, or there are none to draw.
     """
-    # graph.links also holds training links that were dropped from the split: they are no negatives either.
-    every = torch.cat([graph.links, split.valid.positives, split.test.positives], dim=1)
-    known = GraphView(graph.num_nodes, graph.directed, every).out_rows
+    known = _known_links(graph, split)
     held_out = []
     for offset, part in enumerate((split.valid, split.test)):
         if part.negatives is None:
@@ -161,6 +172,14 @@ def with_negatives(split: Split, graph: Graph, metric: str, count: int, seed: in
     return Split(split.train, split.train_times, held_out[0], held_out[1], split.strategy)
 
 
+def _known_links(graph: Graph, split: Split) -> CSR:
+    if isinstance(graph, PackedGraph):
+        return graph.known
+    # graph.links also holds training links that were dropped from the split: they are no negatives either.
+    every = torch.cat([graph.links, split.valid.positives, split.test.positives], dim=1)
+    return GraphView(graph.num_nodes, graph.directed, every).out_rows
+
+
 def _random_tails(heads: Tensor, known: CSR, count: int, generator: torch.Generator) -> Tensor:
     """Returns tails [P, count] with which no head is linked."""
     n = known.num_rows
@@ -170,12 +189,12 @@ def _random_tails(heads: Tensor, known: CSR, count: int, generator: torch.Genera
             "a held-out link's head is linked to every other node, so it has no negatives to be ranked against."
         )
     repeated = heads.repeat_interleave(count)
-    tails = torch.randint(n, (repeated.numel(),), generator=generator)
-    while True:
-        wrong = (known.contains(repeated, tails) | (repeated == tails)).nonzero().squeeze(1)
-        if wrong.numel() == 0:
-            return tails.view(-1, count)
+    tails = torch.empty_like(repeated)
+    wrong = torch.arange(repeated.numel())
+    while wrong.numel():
         tails[wrong] = torch.randint(n, (wrong.numel(),), generator=generator)
+        wrong = wrong[_no_negatives(known, repeated[wrong], tails[wrong])]
+    return tails.view(-1, count)
 
 
 def _random_pairs(known: CSR, count: int, generator: torch.Generator) -> Tensor:
@@ -183,9 +202,13 @@ def _random_pairs(known: CSR, count: int, generator: torch.Generator) -> Tensor:
     n = known.num_rows
     if known.col.numel() >= n * (n - 1):
         raise DataError("every pair of nodes is linked, so there are no negatives to rank against.")
-    pairs = torch.randint(n, (2, count), generator=generator)
-    while True:
-        wrong = (known.contains(pairs[0], pairs[1]) | (pairs[0] == pairs[1])).nonzero().squeeze(1)
-        if wrong.numel() == 0:
-            return pairs
+    pairs = torch.empty(2, count, dtype=torch.int64)
+    wrong = torch.arange(count)
+    while wrong.numel():
         pairs[:, wrong] = torch.randint(n, (2, wrong.numel()), generator=generator)
+        wrong = wrong[_no_negatives(known, *pairs[:, wrong])]
+    return pairs
+
+
+def _no_negatives(known: CSR, heads: Tensor, tails: Tensor) -> Tensor:
+    return known.contains(heads, tails) | (heads == tails)

@@ -16,9 +16,11 @@ from headtail.graph.audit import LeakAudit
 from headtail.graph.features import read_features
 from headtail.graph.graph import Cleaning, Graph, HeldOut
 from headtail.graph.names import NodeNames
+from headtail.graph.packed.graph import PackedGraph, open_packed
+from headtail.graph.packed.manifest import is_packed
 from headtail.graph.restored import check_tensors
 from headtail.graph.split import Split
-from headtail.graph.task import LinkTask
+from headtail.graph.task import LinkTask, training_view
 
 GRAPH_FILE = "graph.safetensors"
 NODES_FILE = "nodes.parquet"
@@ -27,31 +29,35 @@ NODES_FILE = "nodes.parquet"
 def fingerprint(task: LinkTask) -> str:
     """Returns a short hash of everything a model of this task depends on."""
     digest = hashlib.blake2b(digest_size=16)
-    split = task.split
+    split, packed = task.split, task.graph if isinstance(task.graph, PackedGraph) else None
     digest.update(f"{task.graph.num_nodes} {task.graph.directed} {task.metric}".encode())
     features = task.inputs
     if features.structure is not None:
         digest.update(f"{features.width} columns".encode())
     parts = [split.train, *features.tensors().values()]
+    if packed is not None:  # its links, features and names were hashed when they were packed
+        digest.update(packed.digest.encode())
+        parts = list(_made(task).values())
     for held_out in (split.valid, split.test):
         parts += [held_out.positives, *([] if held_out.negatives is None else [held_out.negatives])]
     for tensor in parts:
         digest.update(tensor.contiguous().cpu().numpy().data)
-    digest.update(pd.util.hash_array(task.graph.names.array()).data)
+    if packed is None:
+        digest.update(pd.util.hash_array(task.graph.names.array()).data)
     return digest.hexdigest()
 
 
 def save_task(task: LinkTask, folder: Path) -> None:
-    """Writes the graph, its split, its features and its node names into a run folder."""
+    """Writes the graph, its split, its features and its node names into a run folder.
+
+    Of a packed graph, which may be larger than all disks of runs, it writes where it lies and its hash.
+    """
     split, graph = task.split, task.graph
-    tensors: dict[str, Tensor] = {
-        "train": split.train,
-        "valid": split.valid.positives,
-        "test": split.test.positives,
-        **task.inputs.tensors(),
-    }
+    packed = graph if isinstance(graph, PackedGraph) else None
+    tensors: dict[str, Tensor] = {"valid": split.valid.positives, "test": split.test.positives}
+    tensors |= {"train": split.train, **task.inputs.tensors()} if packed is None else _made(task)
     optional = {
-        "train_times": split.train_times,
+        "train_times": split.train_times if packed is None else None,
         "valid_negatives": split.valid.negatives,
         "test_negatives": split.test.negatives,
     }
@@ -69,7 +75,11 @@ def save_task(task: LinkTask, folder: Path) -> None:
         **asdict(task.leaks),
         "fingerprint": fingerprint(task),
     }
+    if packed is not None:
+        facts |= {"packed": str(packed.folder), "packed_digest": packed.digest}
     write_tensors(folder / GRAPH_FILE, tensors, facts)
+    if packed is not None:
+        return
     with replacing(folder / NODES_FILE) as temporary:
         pd.DataFrame({"name": graph.names.array()}).to_parquet(temporary, index=False)
 
@@ -81,41 +91,71 @@ def load_task(folder: Path) -> LinkTask:
         RunError: a file is missing or damaged.
     """
     tensors, facts = read_tensors(folder / GRAPH_FILE)
-    names_file = folder / NODES_FILE
-    if not names_file.is_file():
-        raise RunError(f"{names_file} does not exist; is {folder} a run folder written by headtail?")
+    packed = _packed_graph(folder, facts) if "packed" in facts else None
     try:
-        index = _read_names(names_file)
-        count, directed = int(str(facts["num_nodes"])), bool(facts["directed"])
-        check_tensors(tensors, count, str(facts["metric"]))
+        check_tensors(tensors, int(str(facts["num_nodes"])), str(facts["metric"]))
         valid = HeldOut(tensors["valid"], tensors.get("valid_negatives"))
         test = HeldOut(tensors["test"], tensors.get("test_negatives"))
-        split = Split(tensors["train"], tensors.get("train_times"), valid, test, str(facts["strategy"]))
-        train_view = split.training_view(count, directed)
+        strategy = str(facts["strategy"])
+        graph = packed or _resident_graph(folder, tensors, facts, valid, test)
+        split = Split(graph.links, graph.times, valid, test, strategy)
+        train_view = training_view(graph, split)
         test_view = train_view.with_links(valid.positives) if facts["test_sees_valid"] else train_view
-        own = tensors["features"].shape[1] if "features" in tensors else 0
-        features = read_features(tensors, int(str(facts.get("feature_columns", own))))
-        graph = Graph(
-            source=str(facts["source"]),
-            num_nodes=count,
-            directed=directed,
-            links=tensors["train"],
-            names=NodeNames(count, None if _counts_up(index) else index),
-            cleaning=Cleaning(int(str(facts["self_loops"])), int(str(facts["duplicates"]))),
-            times=split.train_times,
-            features=features.own,
-            valid=valid,
-            test=test,
-            metric=str(facts["metric"]),
-        )
+        own = {} if graph.features is None else {"features": graph.features}
+        columns = 0 if graph.features is None else graph.features.shape[1]
+        features = read_features(tensors | own, int(str(facts.get("feature_columns", columns))))
         counts = {field.name: int(str(facts[field.name])) for field in fields(LeakAudit) if field.name != "protocol"}
         leaks = LeakAudit(**counts, protocol=str(facts["protocol"]))
         task = LinkTask(graph, split, str(facts["metric"]), leaks, train_view, test_view, lambda: features)
-        if len(index) != count or fingerprint(task) != facts["fingerprint"]:
+        if fingerprint(task) != facts["fingerprint"]:
             raise ValueError("its graph or its node names do not match their fingerprint")
     except (KeyError, TypeError, ValueError, OSError, pa.ArrowException) as error:
         raise RunError(f"{folder} is damaged ({error}); restore it from a copy, or train again.") from error
     return task
+
+
+def _resident_graph(
+    folder: Path, tensors: dict[str, Tensor], facts: dict[str, object], valid: HeldOut, test: HeldOut
+) -> Graph:
+    """Returns the graph that lies in the run folder itself."""
+    names_file = folder / NODES_FILE
+    if not names_file.is_file():
+        raise RunError(f"{names_file} does not exist; is {folder} a run folder written by headtail?")
+    index, count = _read_names(names_file), int(str(facts["num_nodes"]))
+    if len(index) != count:
+        raise ValueError("its graph or its node names do not match their fingerprint")
+    return Graph(
+        source=str(facts["source"]),
+        num_nodes=count,
+        directed=bool(facts["directed"]),
+        links=tensors["train"],
+        names=NodeNames(count, None if _counts_up(index) else index),
+        cleaning=Cleaning(int(str(facts["self_loops"])), int(str(facts["duplicates"]))),
+        times=tensors.get("train_times"),
+        features=tensors.get("features"),
+        valid=valid,
+        test=test,
+        metric=str(facts["metric"]),
+    )
+
+
+def _packed_graph(folder: Path, facts: dict[str, object]) -> PackedGraph:
+    """Opens the packed graph of a run: where it was when the run was trained, or beside the run's own files."""
+    recorded = Path(str(facts["packed"]))
+    place = next((place for place in (folder / recorded.name, recorded) if is_packed(place)), None)
+    if place is None:
+        raise RunError(
+            f"{folder} was trained on the packed graph {recorded}, which is not there; put it back, or into {folder}."
+        )
+    graph = open_packed(place)
+    if graph.digest != facts.get("packed_digest"):
+        raise RunError(f"{place} is not the packed graph that {folder} was trained on; put that one there.")
+    return graph
+
+
+def _made(task: LinkTask) -> dict[str, Tensor]:
+    """Returns the features that do not lie in a packed graph: structural ones."""
+    return {name: tensor for name, tensor in task.inputs.tensors().items() if name != "features"}
 
 
 def _read_names(file: Path) -> pd.Index:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from headtail.graph.csr import CSR
+from headtail.graph.scratch import fits_memory, scratch_table, tell_on_disk
 from headtail.kernels.blocks import free_bytes, in_blocks
 from headtail.kernels.gather import take_rows
 from headtail.kernels.host import host_rows
@@ -19,22 +20,25 @@ COLUMN_SHARE, COLUMN_COPIES, COLUMNS_ON_CPU = 0.5, 3, 64
 
 
 class HostTable:
-    """A table [N, d] in host memory, pinned where there is a GPU, for work on another device.
+    """A table [N, d] in host memory, pinned where there is a GPU, or in a file, for work on another device.
 
     Args:
         values: [N, d] on the CPU; used as they are, without a copy, if they are contiguous.
         device: where rows are wanted, which is what `device` means of a tensor too. May be the CPU itself.
+        on_disk: the values are those of a mapped file, which is not to be held in memory.
     """
 
-    def __init__(self, values: Tensor, device: torch.device) -> None:
+    def __init__(self, values: Tensor, device: torch.device, on_disk: bool = False) -> None:
         assert values.device.type == "cpu"
-        self.values = pin(values.contiguous()) if device.type == "cuda" else values.contiguous()
-        self.device = device
+        pinned = device.type == "cuda" and not on_disk
+        self.values = pin(values.contiguous()) if pinned else values.contiguous()
+        self.device, self.on_disk = device, on_disk
 
     @staticmethod
-    def empty(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> "HostTable":
+    def empty(rows: int, columns: int, dtype: torch.dtype, device: torch.device, on_disk: bool = False) -> "HostTable":
         """Returns a table to be written."""
-        return HostTable(empty_pages(rows, columns, dtype), device)
+        pages = scratch_table if on_disk else empty_pages
+        return HostTable(pages(rows, columns, dtype), device, on_disk)
 
     @property
     def shape(self) -> torch.Size:
@@ -73,23 +77,28 @@ Table = Tensor | HostTable
 def new_table(rows: int, columns: int, like: Table, what: str) -> Table:
     """Returns an uninitialised [rows, columns]: on the device of `like` if that has room, else in host memory.
 
+    Where that has no room either, it lies in a file.
+
     Args:
         like: has the type of the elements as well.
         what: names the work that the table is for.
     """
     needed = rows * columns * like.dtype.itemsize
+    if like.device.type == "cpu" and not fits_memory(needed):
+        tell_on_disk(what, needed)
+        return scratch_table(rows, columns, like.dtype)
     if has_room(like.device, needed):
         with suppress(torch.OutOfMemoryError):
             return torch.empty(rows, columns, dtype=like.dtype, device=like.device)
     tell_spilled(what, needed)
-    return HostTable.empty(rows, columns, like.dtype, like.device)
+    return HostTable.empty(rows, columns, like.dtype, like.device, on_disk=not fits_memory(needed))
 
 
 def beside(table: Table, what: str) -> Table:
     """Returns an uninitialised table of the same shape, in host memory at least where the other one is."""
     rows, columns = table.shape
     if isinstance(table, HostTable):
-        return HostTable.empty(rows, columns, table.dtype, table.device)
+        return HostTable.empty(rows, columns, table.dtype, table.device, table.on_disk)
     return new_table(rows, columns, table, what)
 
 
@@ -134,7 +143,8 @@ def by_columns(table: Table, work: Callable[[Tensor], Tensor], what: str) -> Tab
             return work(table)
         tell_spilled(what, table.nbytes)
     rows, columns = table.shape
-    out = HostTable.empty(rows, columns, table.dtype, table.device)
+    on_disk = isinstance(table, HostTable) and table.on_disk
+    out = HostTable.empty(rows, columns, table.dtype, table.device, on_disk)
 
     def some(first: int, size: int) -> int:
         last = min(first + size, columns)

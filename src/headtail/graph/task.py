@@ -14,6 +14,7 @@ from headtail.graph.csr import CSR
 from headtail.graph.features import NodeInputs, make_features
 from headtail.graph.graph import Graph
 from headtail.graph.message import add_self_loops
+from headtail.graph.packed.graph import PackedGraph
 from headtail.graph.split import Split, make_split, train_on_validation, with_negatives
 from headtail.graph.view import GraphView
 
@@ -55,6 +56,8 @@ class LinkTask:
     @cached_property
     def known(self) -> CSR:
         """Every link of the data, head → tail, also the held-out ones."""
+        if isinstance(self.graph, PackedGraph):
+            return self.graph.known
         held_out = torch.cat([self.split.valid.positives, self.split.test.positives], dim=1)
         return self.train_view.with_links(held_out).out_rows
 
@@ -77,10 +80,17 @@ def prove_split(graph: Graph, config: Config) -> ProvenSplit:
         metric = graph.metric or "mrr"
     protocol, seed = config.split.protocol, config.training.seed
     _refuse_dropping(config)
+    if isinstance(graph, PackedGraph) and (protocol != "clean" or config.split.drop_reversed):
+        wanted = "drop_reversed" if protocol == "clean" else f"protocol {protocol}"
+        raise ConfigError(
+            f"{graph.source} is packed with a clean split, which {wanted} would change; leave it out, or load links."
+        )
     # Under val-as-train they are training links, which both views show.
     test_sees_valid = config.evaluation.test_graph == "train+valid" and protocol != "val-as-train"
     split, dropped = make_split(graph, config.split, seed), 0
-    if protocol == "clean":
+    if isinstance(graph, PackedGraph):  # was cleaned when it was packed; the audit below proves it
+        dropped = graph.dropped
+    elif protocol == "clean":
         split, dropped = clean_split(
             split,
             graph.num_nodes,
@@ -93,12 +103,17 @@ def prove_split(graph: Graph, config: Config) -> ProvenSplit:
     elif protocol == "val-as-train":
         split = train_on_validation(split, graph.num_nodes, graph.directed)
     split = with_negatives(split, graph, metric, config.evaluation.eval_negatives, seed)
-    train_view = split.training_view(graph.num_nodes, graph.directed)
+    train_view = training_view(graph, split)
     test_view = train_view.with_links(split.valid.positives) if test_sees_valid else train_view
     messages = add_self_loops(train_view)
     leaks = audit(split, train_view.out_rows, messages, graph.num_nodes, graph.directed, dropped, protocol)
     leaks = replace(leaks, in_test_graph=audit_test_view(split, test_view, protocol))
     return ProvenSplit(split, metric, leaks, train_view, test_view)
+
+
+def training_view(graph: Graph, split: Split) -> GraphView:
+    """Returns the training links: those in the files of a packed graph, else those of the split."""
+    return graph.view if isinstance(graph, PackedGraph) else split.training_view(graph.num_nodes, graph.directed)
 
 
 def _refuse_dropping(config: Config) -> None:

@@ -126,6 +126,7 @@ class _FusedFinish(torch.autograd.Function):
         ctx.relu, ctx.unit, ctx.residual = relu, unit, previous is not None
         mean, spread = found[0], found[1]
         ctx.mark_non_differentiable(mean, spread)
+        ctx.set_materialize_grads(False)
         return out, mean, spread
 
     @staticmethod

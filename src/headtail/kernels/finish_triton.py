@@ -62,8 +62,9 @@ def _gradient_sums(
     shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
     centre = tl.load(moments_ptr + col, in_row, 0.0) * tl.load(alpha_ptr + col, in_row, 0.0)
     total, along = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
-    for first in range(program * ROWS, last, programs * ROWS):
-        row = first + tl.arange(0, ROWS)
+    tiles = tl.cdiv(last, ROWS)
+    for tile in range(program, tiles, programs):  # from the last rows on, as moments are found
+        row = (tiles - 1 - tile) * ROWS + tl.arange(0, ROWS)
         stored = (row < n)[:, None] & in_row[None, :]
         inside = (row < count)[:, None] & in_row[None, :]
         place = row.to(tl.int64)[:, None] * d + col[None, :]

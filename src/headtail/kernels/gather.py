@@ -19,17 +19,31 @@ def take_rows(x: Tensor, index: Tensor) -> Tensor:
     return x.index_select(0, index)
 
 
-def segment_sum(row_ptr: Tensor, col: Tensor, weight: Tensor | None, x: Tensor) -> Tensor:
-    """Returns [rows, d]: Σ_e weight_e · x[col_e] over the entries e of every row i, row_ptr[i] ≤ e < row_ptr[i + 1]."""
+def segment_sum(row_ptr: Tensor, col: Tensor, weight: Tensor | None, x: Tensor, longest: int | None = None) -> Tensor:
+    """Returns [rows, d]: Σ_e weight_e · x[col_e] over the entries e of every row i, row_ptr[i] ≤ e < row_ptr[i + 1].
+
+    `longest` is the most entries that a row may have, where that is known.
+    """
     if fused(x):
         from headtail.kernels import gather_triton
 
-        return gather_triton.segment_sum(row_ptr, col, weight, x.contiguous())
+        return gather_triton.segment_sum(row_ptr, col, weight, x.contiguous(), longest)
     if col.numel() == 0:
         return x.new_zeros(row_ptr.numel() - 1, x.shape[1])
     # embedding_bag is torch's fastest gather-and-sum on CPU and needs no atomics on CUDA.
     weight = None if weight is None else weight.to(x.dtype)
     return F.embedding_bag(col, x, row_ptr, mode="sum", per_sample_weights=weight, include_last_offset=True)
+
+
+def segment_sum_beside(
+    row_ptr: Tensor, col: Tensor, weight: Tensor | None, x: Tensor, own: Tensor, longest: int | None = None
+) -> Tensor:
+    """Returns [rows, 2d]: what `segment_sum` gives, and x[own] beside it; without a gradient to x."""
+    if fused(x):
+        from headtail.kernels import gather_triton
+
+        return gather_triton.segment_sum(row_ptr, col, weight, x.contiguous(), longest, own)
+    return torch.cat([segment_sum(row_ptr, col, weight, x), x.index_select(0, own)], dim=1)
 
 
 def segment_sum_of_products(row_ptr: Tensor, place: Tensor, other: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -58,6 +58,7 @@ class _FusedJudge(torch.autograd.Function):
         ctx.save_for_backward(x, weight, y, other, h, count, found, alpha, gamma, last)
         mean, spread = found[0], found[1]
         ctx.mark_non_differentiable(mean, spread)
+        ctx.set_materialize_grads(False)
         return logits, mean, spread
 
     @staticmethod
@@ -68,8 +69,8 @@ class _FusedJudge(torch.autograd.Function):
         grad_h, (of_alpha, of_gamma, of_beta, of_bias), of_last = judge_triton.backward(
             grad.contiguous(), h, count, found, alpha, gamma, last
         )
-        of_x = grad_h @ weight if ctx.needs_input_grad[0] else None
-        of_y = grad_h @ other if y is not None and ctx.needs_input_grad[2] else None
         of_other = None if y is None else weight_gradient(grad_h, y)
         of_weight = weight_gradient(grad_h, x)
+        of_x = grad_h @ weight if ctx.needs_input_grad[0] else None
+        of_y = grad_h @ other if y is not None and ctx.needs_input_grad[2] else None
         return of_x, of_weight, of_y, of_other, of_bias, None, of_alpha, of_gamma, of_beta, of_last

@@ -40,8 +40,9 @@ def _sums(
     centre = tl.load(moments_ptr + col, in_row, 0.0) * tl.load(alpha_ptr + col, in_row, 0.0)
     total, along = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
     of_last = tl.zeros([ROWS, COLS], tl.float32)
-    for first in range(program * ROWS, count, programs * ROWS):
-        row = first + tl.arange(0, ROWS)
+    tiles = tl.cdiv(count, ROWS)
+    for tile in range(program, tiles, programs):  # from the last rows on, as moments are found
+        row = (tiles - 1 - tile) * ROWS + tl.arange(0, ROWS)
         real = row < count
         place = row.to(tl.int64)[:, None] * d + col[None, :]
         grad = tl.load(grad_ptr + row, real, 0.0)[:, None]

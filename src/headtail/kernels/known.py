@@ -3,24 +3,29 @@
 import torch
 from torch import Tensor
 
-from headtail.kernels.launch import engine, has_triton, interpreted
+from headtail.kernels.launch import fused_on
 
 
-def first_unknown(row_ptr: Tensor, col: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
-    """Returns int64 [n]: which proposal is the first that is neither a known link nor a self-loop; −1 if none is.
+def first_unknown(
+    row_ptr: Tensor, col: Tensor, rows: Tensor, cols: Tensor, period: int, count: Tensor, nothing: int
+) -> Tensor:
+    """Returns int64 [2, n], row and column of the first proposal that is neither a known link nor a self-loop.
 
     Args:
         row_ptr, col: known links, sorted by column in every row.
-        rows, cols: int64 [K, n], K proposals for each pair; either may be [1, n] if it is the same in all.
+        rows, cols: int64 [K, n], K proposals for each pair.
+        period, count: pairs repeat with this period; the first `count` [] of it are real.
+        nothing: stands at both ends where no proposal is fine, or the pair is not real.
     """
-    if interpreted() or (engine(rows.device) and has_triton()):
+    if fused_on(rows.device):
         from headtail.kernels import known_triton
 
-        return known_triton.first_unknown(row_ptr, col, rows.contiguous(), cols.contiguous())
-    tries = max(rows.shape[0], cols.shape[0])
-    rows, cols = rows.expand(tries, -1), cols.expand(tries, -1)
+        return known_triton.first_unknown(row_ptr, col, rows, cols, period, count, nothing)
     fine = ~_contained(row_ptr, col, rows, cols) & (rows != cols)
-    return torch.where(fine.any(dim=0), fine.int().argmax(dim=0), -1)
+    fine &= torch.arange(rows.shape[1], device=rows.device) % period < count
+    pick = fine.int().argmax(dim=0, keepdim=True)
+    ends = torch.cat([rows.gather(0, pick), cols.gather(0, pick)])
+    return torch.where(fine.any(dim=0), ends, nothing)
 
 
 def _contained(row_ptr: Tensor, col: Tensor, rows: Tensor, cols: Tensor) -> Tensor:

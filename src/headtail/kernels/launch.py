@@ -34,9 +34,14 @@ def engine(device: torch.device) -> bool:
     return device.type == "cuda" and os.environ.get("HEADTAIL_ENGINE") != "0"
 
 
+def fused_on(device: torch.device) -> bool:
+    """Whether the fused kernels run there."""
+    return interpreted() or (engine(device) and has_triton())
+
+
 def fused(x: Tensor) -> bool:
     """Whether the fused kernels are to work on x."""
-    return x.dtype in (torch.float32, torch.bfloat16) and (interpreted() or (engine(x.device) and has_triton()))
+    return x.dtype in (torch.float32, torch.bfloat16) and fused_on(x.device)
 
 
 def power_of_two(least: int) -> int:

@@ -79,6 +79,7 @@ class _FusedLayer(torch.autograd.Function):
         ctx.relu, ctx.unit, ctx.residual, ctx.plus = relu, unit, residual, plus is not None
         mean, spread = found[0], found[1]
         ctx.mark_non_differentiable(mean, spread)
+        ctx.set_materialize_grads(False)  # no zeros for what has no gradient
         return out, mean, spread
 
     @staticmethod
@@ -91,10 +92,11 @@ class _FusedLayer(torch.autograd.Function):
         )
         through = grad_added if ctx.residual else None
         spare = not ctx.plus  # else it is a gradient by itself
-        of_x = _times(grad_h, weight, through if y is None else None, spare) if ctx.needs_input_grad[0] else None
-        of_y = _times(grad_h, other, through, spare) if y is not None and ctx.needs_input_grad[2] else None
+        # Those of inputs last: they are what is read next.
         of_weight = weight_gradient(grad_h, x)
         of_other = None if y is None else weight_gradient(grad_h, y)
+        of_x = _times(grad_h, weight, through if y is None else None, spare) if ctx.needs_input_grad[0] else None
+        of_y = _times(grad_h, other, through, spare) if y is not None and ctx.needs_input_grad[2] else None
         of_plus = grad_added if ctx.plus else None
         return of_x, of_weight, of_y, of_other, of_bias, of_plus, None, of_alpha, of_gamma, of_beta, None, None, None
 

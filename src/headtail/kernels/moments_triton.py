@@ -24,18 +24,28 @@ def _moments(h_ptr, count_ptr, part_ptr, n, d, ROWS: tl.constexpr, COLS: tl.cons
     count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
     col = tl.arange(0, COLS)
     in_row = col < d
-    start = program * ROWS
-    some = tl.load(h_ptr + start.to(tl.int64) * d + col, in_row & (start < count), 0.0).to(tl.float32)
+    tiles = tl.cdiv(count, ROWS)
+    # From the last rows on, which were written last and may still be in the cache; the pass that follows goes forwards.
+    row = (tiles - 1 - program) * ROWS + tl.arange(0, ROWS)
+    some = tl.load(h_ptr + tl.maximum(tiles - 1 - program, 0).to(tl.int64) * ROWS * d + col, in_row & (count > 0), 0.0)
+    some = some.to(tl.float32)
     total, squares = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
+    ahead = tl.load(
+        h_ptr + row.to(tl.int64)[:, None] * d + col[None, :],
+        ((row >= 0) & (row < count))[:, None] & in_row[None, :], 0.0,
+    )  # fmt: skip
     seen = 0
-    for first in range(start, count, programs * ROWS):
-        row = first + tl.arange(0, ROWS)
-        inside = (row < count)[:, None] & in_row[None, :]
-        h = tl.load(h_ptr + row.to(tl.int64)[:, None] * d + col[None, :], inside, 0.0).to(tl.float32)
-        off = tl.where(inside, h - some[None, :], 0.0)
+    for _tile in range(program, tiles, programs):
+        h, real = ahead.to(tl.float32), row < count
+        # The next tile is on its way while this one is summed.
+        row -= programs * ROWS
+        ahead = tl.load(
+            h_ptr + row.to(tl.int64)[:, None] * d + col[None, :], (row >= 0)[:, None] & in_row[None, :], 0.0
+        )
+        off = tl.where(real[:, None] & in_row[None, :], h - some[None, :], 0.0)
         total += off
         squares += off * off
-        seen += tl.minimum(count - first, ROWS)
+        seen += tl.sum(real.to(tl.int32), 0)
     rows = tl.maximum(seen, 1).to(tl.float32)
     off_mean = tl.sum(total, 0) / rows
     tl.store(part_ptr + (program * 3) * d + col, tl.zeros([COLS], tl.float32) + seen, in_row)

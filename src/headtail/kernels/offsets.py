@@ -7,6 +7,8 @@ from headtail.kernels.launch import engine, has_triton, interpreted
 
 # Up to this many are drawn in one kernel, which keeps a row's draws in registers.
 MOST_DRAWN = 64
+# Up to this many, several threads draw a row.
+FEW_DRAWS = 8
 
 
 def distinct_offsets(degrees: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -23,6 +25,15 @@ def distinct_offsets(degrees: Tensor, count: int, generator: torch.Generator) ->
 
         return offsets_triton.distinct_offsets(degrees, uniform, order)
     return floyd(degrees, uniform, order)
+
+
+def random_numbers(rows: int, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Returns what `floyd` draws from, float64 and float32 [rows, count], as lies best for the fused kernel."""
+    few = count <= FEW_DRAWS
+    shape, device = (rows, count) if few else (count, rows), generator.device
+    uniform = torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
+    order = torch.rand(shape, generator=generator, device=device)
+    return (uniform, order) if few else (uniform.T, order.T)
 
 
 def floyd(degrees: Tensor, uniform: Tensor, order: Tensor) -> Tensor:

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from headtail.errors import ConfigError, did_you_mean
 from headtail.graph.csr import CSR
+from headtail.graph.tables import Table, rows_of, sources_of
+from headtail.kernels.gather import segment_sum_beside
+from headtail.kernels.launch import fused
 from headtail.kernels.product import Product
 from headtail.nn.sparse import aggregate, attend
 from headtail.registry import Registry
@@ -37,6 +40,14 @@ class Convolution(nn.Module, ABC):
         """Returns what `forward` does, perhaps before its last product, which can then be fused with what follows."""
         out: Tensor = self(x_source, x_target, adjacency)
         return out
+
+    def product_of_table(self, features: Table, nodes: Tensor, adjacency: CSR) -> Product | Tensor:
+        """Returns what `product` makes of targets `nodes` [T] along adjacency [T × N], both read from features [N, d].
+
+        Features get no gradient.
+        """
+        x_source, adjacency = sources_of(features, adjacency)
+        return self.product(x_source, rows_of(features, nodes), adjacency)
 
     def product_on_itself(self, x: Tensor) -> Product | Tensor:
         """Returns what `on_itself` does, likewise."""
@@ -95,6 +106,15 @@ class SageConvolution(TwoMatrices):
 
     def gathered(self, x_source: Tensor, x_target: Tensor, adjacency: CSR) -> Tensor:
         return aggregate(adjacency, x_source)
+
+    def product_of_table(self, features: Table, nodes: Tensor, adjacency: CSR) -> Product | Tensor:
+        if not isinstance(features, Tensor) or not fused(features):
+            return super().product_of_table(features, nodes, adjacency)
+        # (Â·x | x)·(W1 | W2): one product, which writes its rows once.
+        a = adjacency
+        both = segment_sum_beside(a.row_ptr, a.col, a.weight, features, nodes, a.longest)
+        weight = torch.cat([self.neighbours.weight, self.itself.weight], dim=1)
+        return Product((both,), (weight,), self.neighbours.bias + self.itself.bias)
 
 
 @ENCODERS.register("gat")

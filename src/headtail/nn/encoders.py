@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headtail.graph.message import MessageGraph
-from headtail.graph.tables import Table, fill, new_table, rows_of, sources_of
+from headtail.graph.tables import Table, fill, new_table, rows_of
 from headtail.kernels.product import Product
 from headtail.kernels.unit import unit_rows
 from headtail.nn.all_nodes import SPARED_BLOCKS, TAILS, encode_layer, norm_of, rows_at_once, settle_branch
@@ -69,16 +69,19 @@ class HeadEncoder(nn.Module):
 
     def forward(self, features: Table, neighbourhood: Neighbourhood) -> Tensor:
         """Encodes the targets of a sampled neighbourhood from features [N, d]."""
-        x = rows_of(features, neighbourhood.nodes)
+        nodes = neighbourhood.nodes
+        x: Tensor | None = None
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
             assert isinstance(convolution, Convolution)
-            block = neighbourhood.blocks[layer]
-            x_source, x_target = with_first(x, block.num_targets)
-            adjacency = block.adjacency
-            if neighbourhood.reads_features and layer == 0:
-                x_source, adjacency = sources_of(features, adjacency)
-            product = convolution.product(x_source, x_target, adjacency)
-            x = finish(product, x_target if layer else None, block.count)
+            block, previous = neighbourhood.blocks[layer], None
+            if x is None and neighbourhood.reads_features:
+                product = convolution.product_of_table(features, nodes[: block.num_targets], block.adjacency)
+            else:
+                sources, targets = with_first(rows_of(features, nodes) if x is None else x, block.num_targets)
+                product = convolution.product(sources, targets, block.adjacency)
+                previous = targets if layer else None
+            x = finish(product, previous, block.count)
+        assert x is not None
         return x
 
     @torch.no_grad()

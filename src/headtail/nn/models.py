@@ -101,7 +101,7 @@ class AmlModel(LinkModel):
     def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
         assert batch.neighbourhood is not None
         u = self.head(graph.features, batch.neighbourhood)
-        v = self.tail(graph, batch.nodes, self.head.convolutions, batch.counts and batch.counts.nodes)
+        v = self.tail(graph, batch.nodes, self.head.convolutions, batch.node_count)
         v, rows = with_first(v, batch.num_rows)
         return u + rows if self.shape.homophily else u, v  # eq. 7
 
@@ -145,7 +145,7 @@ class SmlpModel(LinkModel):
         self.tail = self._tail(knowledge_transfer=False)
 
     def represent(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
-        v, rows = with_first(self.tail(graph, batch.nodes, None, batch.counts and batch.counts.nodes), batch.num_rows)
+        v, rows = with_first(self.tail(graph, batch.nodes, None, batch.node_count), batch.num_rows)
         return rows, v
 
     def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:

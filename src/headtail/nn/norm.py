@@ -12,6 +12,8 @@ from headtail.kernels.launch import fused
 from headtail.kernels.layer import finish_product
 from headtail.kernels.product import Product
 from headtail.kernels.unit import unit_rows
+from headtail.nn.norm_across import finish_across
+from headtail.ranks import ALONE, Ranks
 
 Statistics = Literal["running", "graph"]
 
@@ -25,8 +27,12 @@ class GraphNorm(nn.Module):
         statistics: what evaluation normalises with: "running" statistics of training batches, or those of the
             rows it is given ("graph"), which are then all nodes. Sampled neighbourhoods spread wider than full
             ones, so the running statistics of training do not quite fit evaluation.
+
+    Attributes:
+        ranks: who has the rows in training; those of all ranks are one graph.
     """
 
+    ranks: Ranks = ALONE
     running_mean: Tensor
     running_spread: Tensor
 
@@ -53,10 +59,11 @@ class GraphNorm(nn.Module):
     ) -> Tensor:
         """Returns unit rows(relu(norm of x) + previous + plus), with those steps that are wanted.
 
-        In training, `count` may say how many rows there are; the others are padding.
+        In training, `count` may say how many rows there are; the others are padding. Of several ranks, it may say what
+        each row counts [n], as another may have the same.
         """
         parameters = self.alpha, self.gamma, self.beta
-        if self.training and isinstance(x, Product):
+        if self.training and isinstance(x, Product) and not self.ranks.several:
             y, mean, spread = finish_product(x, previous, plus, *parameters, relu, unit, count)
             self._remember(mean, spread)
             return y
@@ -72,7 +79,10 @@ class GraphNorm(nn.Module):
             y = y.relu() if relu else y
             y = y if previous is None else y + previous
             return unit_rows(y) if unit else y
-        y, mean, spread = finish(x, previous, *parameters, relu, unit, count)
+        if self.ranks.several:
+            y, mean, spread, _ = finish_across(self.ranks, x, previous, *parameters, relu, unit, count)
+        else:
+            y, mean, spread = finish(x, previous, *parameters, relu, unit, count)
         self._remember(mean, spread)
         return y
 
@@ -82,39 +92,51 @@ class GraphNorm(nn.Module):
         self.running_spread.lerp_(spread, self.momentum)
 
 
-def batch_norm_relu(norm: nn.BatchNorm1d, x: Product, count: Tensor | None = None) -> Tensor:
+def batch_norm_relu(norm: nn.BatchNorm1d, x: Product, count: Tensor | None = None, ranks: Ranks = ALONE) -> Tensor:
     """Returns relu(norm(x)); in training, `count` may say how many rows there are, the others being padding.
 
-    BatchNorm is GraphNorm with α = 1, so the same kernel serves both.
+    BatchNorm is GraphNorm with α = 1, so the same kernel serves both. Rows in training are those of all `ranks`.
     """
-    if not norm.training or not (fused(x.inputs[0]) or count is not None):
+    if not norm.training or not (fused(x.inputs[0]) or count is not None or ranks.several):
         return F.relu(norm(x.value()), inplace=True)
     ones = torch.ones_like(norm.weight)
+    if ranks.several:
+        y, mean, variance, rows = finish_across(ranks, x.value(), None, ones, norm.weight, norm.bias, True, False)
+        _remember(norm, mean, variance, rows)
+        return y
     y, mean, variance = finish_product(x, None, None, ones, norm.weight, norm.bias, True, False, count)
-    _remember(norm, mean, variance, x.inputs[0].shape[0], count)
+    _remember(norm, mean, variance, _rows(x, count))
     return y
 
 
-def batch_norm_relu_dot(norm: nn.BatchNorm1d, x: Product, weight: Tensor, count: Tensor | None = None) -> Tensor:
-    """Returns relu(norm(x)) · weight [d] as float32 [n]; `count` as above."""
-    if not norm.training or not fused(x.inputs[0]):
-        y = batch_norm_relu(norm, x, count)
+def batch_norm_relu_dot(
+    norm: nn.BatchNorm1d, x: Product, weight: Tensor, count: Tensor | None = None, ranks: Ranks = ALONE
+) -> Tensor:
+    """Returns relu(norm(x)) · weight [d] as float32 [n]; `count` and `ranks` as above."""
+    if not norm.training or ranks.several or not fused(x.inputs[0]):
+        y = batch_norm_relu(norm, x, count, ranks)
         with torch.autocast(y.device.type, enabled=False):  # one column costs nothing, and logits are compared
             return F.linear(y.to(weight.dtype), weight[None]).squeeze(1)
     ones = torch.ones_like(norm.weight)
     logits, mean, variance = judge(x, ones, norm.weight, norm.bias, weight, count)
-    _remember(norm, mean, variance, x.inputs[0].shape[0], count)
+    _remember(norm, mean, variance, _rows(x, count))
     return logits
 
 
+def _rows(x: Product, count: Tensor | None) -> Tensor:
+    """Returns float32 [], how many rows a product has that are no padding."""
+    if count is not None:
+        return count.float()
+    return torch.full((), x.inputs[0].shape[0], dtype=torch.float32, device=x.inputs[0].device)
+
+
 @torch.no_grad()
-def _remember(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, rows: int, count: Tensor | None) -> None:
-    """Updates the running statistics as torch's own norm does."""
+def _remember(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, seen: Tensor) -> None:
+    """Updates the running statistics, those of `seen` rows, as torch's own norm does."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     assert norm.num_batches_tracked is not None
     assert norm.momentum is not None
-    seen = mean.new_full((), rows) if count is None else count.float()
     norm.running_mean.lerp_(mean, norm.momentum)
     norm.running_var.lerp_(variance * (seen / (seen - 1).clamp(min=1)), norm.momentum)
     norm.num_batches_tracked += 1

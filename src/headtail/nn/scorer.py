@@ -10,6 +10,7 @@ from headtail.nn.convolutions import linear, product_with
 from headtail.nn.evidence import EvidenceEncoder
 from headtail.nn.norm import batch_norm_relu, batch_norm_relu_dot
 from headtail.nn.sparse import pair_product
+from headtail.ranks import ALONE, Ranks
 from headtail.sampling.places import PairPlaces
 
 
@@ -29,7 +30,12 @@ class HadamardScorer(nn.Module):
     """MLP(U_i ⊙ V_j): linear layers with BatchNorm and ReLU after each but the last, one logit.
 
     Where pairs come with evidence, its encoding is added to what the first layer makes of U_i ⊙ V_j.
+
+    Attributes:
+        ranks: who has the pairs in training; batch norms see those of all ranks.
     """
+
+    ranks: Ranks = ALONE
 
     def __init__(self, dim: int, layers: int, dropout: float, evidence_columns: int = 0) -> None:
         super().__init__()
@@ -61,8 +67,8 @@ class HadamardScorer(nn.Module):
                 product = product + product_with(self.evidence.second, self.evidence.hidden(evidence))
             assert isinstance(norm, nn.BatchNorm1d)
             if layer == len(self.hidden) - 1 and not self.dropout:
-                return batch_norm_relu_dot(norm, product, self.last.weight[0], count) + self.last.bias
-            z = batch_norm_relu(norm, product, count)
+                return batch_norm_relu_dot(norm, product, self.last.weight[0], count, self.ranks) + self.last.bias
+            z = batch_norm_relu(norm, product, count, self.ranks)
             if self.dropout:
                 z = F.dropout(z, self.dropout, self.training)
         with torch.autocast(z.device.type, enabled=False):  # one column costs nothing, and logits are compared

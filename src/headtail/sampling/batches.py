@@ -57,6 +57,10 @@ class LinkBatches(ABC):
     def positives(self, items: Tensor) -> Positives:
         """Returns the links of some items."""
 
+    @abstractmethod
+    def has_links(self, items: Tensor) -> bool:
+        """Whether some items have any links."""
+
     def order(self, generator: torch.Generator) -> Tensor:
         """Returns all items in the order in which an epoch deals them."""
         return torch.randperm(self.num_items, generator=generator, device=generator.device)
@@ -96,6 +100,9 @@ class RowBatches(LinkBatches):
         owner, entry = self.supervision.entries_of(items)
         return Positives(items[owner], self.supervision.col[entry], items)
 
+    def has_links(self, items: Tensor) -> bool:
+        return bool(self.supervision.degrees[items].any())
+
 
 @BATCHES.register("edges")
 class EdgeBatches(LinkBatches):
@@ -110,3 +117,6 @@ class EdgeBatches(LinkBatches):
 
     def positives(self, items: Tensor) -> Positives:
         return Positives(self.supervision.row[items], self.supervision.col[items], None)
+
+    def has_links(self, items: Tensor) -> bool:
+        return items.numel() > 0

@@ -4,16 +4,20 @@ The same batches, by the same rules, as `BatchSampler` draws. Lists of nodes are
 stands for no node, until a batch is done. A batch that does not fit the sizes says so, and is not to be used.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from headtail.graph.csr import CSR
+from headtail.kernels.deal import Dealt, deal_rows
+from headtail.kernels.grouping import grouped, transposed
 from headtail.kernels.known import first_unknown
-from headtail.kernels.neighbours import Plan, draw_neighbours
+from headtail.kernels.links import linked
+from headtail.kernels.neighbours import Adjacency, Drawn, Plan, Rows, all_neighbours, draw_neighbours, laid_out
+from headtail.kernels.offsets import random_numbers
+from headtail.kernels.pairs import line_up
 from headtail.sampling.batches import EdgeBatches, Positives
 from headtail.sampling.fixed_numbering import FixedNumbering
 from headtail.sampling.negatives import NEGATIVES, proposals_needed
@@ -46,43 +50,18 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Sparse rows with room for entries that no row owns; `asked` int64 [] is how many entries they should have."""
+class Layers:
+    """The drawn layers.
 
-    row_ptr: Tensor
-    capacity: int
-    asked: Tensor
+    Attributes:
+        targets, opened: int64 [] of every layer, its targets and those that see neighbours.
+        needs: int64 [], the targets and entries that there must be room for, the output layer first.
+    """
 
-    @staticmethod
-    def of(lengths: Tensor, capacity: int) -> "Rows":
-        """Returns rows of the given lengths; where they do not fit, all are empty."""
-        ends = F.pad(lengths.cumsum(0), (1, 0))
-        return Rows(ends * (ends[-1] <= capacity), capacity, ends[-1])
-
-    @cached_property
-    def place(self) -> Tensor:
-        return torch.arange(self.capacity, device=self.row_ptr.device)
-
-    @cached_property
-    def row(self) -> Tensor:
-        """int64 [capacity], the row of every entry; the last row for those without."""
-        found = torch.searchsorted(self.row_ptr[1:], self.place, right=True)
-        return found.clamp(max=max(0, self.row_ptr.numel() - 2))
-
-    @property
-    def real(self) -> Tensor:
-        return self.place < self.row_ptr[-1]
-
-    @property
-    def offset(self) -> Tensor:
-        """int64 [capacity], the place of every entry in its row."""
-        return self.place - self.row_ptr[self.row]
-
-
-def grouped(keys: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Returns row pointers [size + 1] and an order [n] that groups keys 0 … size − 1; larger ones come last."""
-    ordered, order = torch.sort(keys.to(torch.int32), stable=True)
-    return torch.searchsorted(ordered, torch.arange(size + 1, dtype=torch.int32, device=keys.device)), order
+    neighbourhood: Neighbourhood | None
+    targets: list[Tensor]
+    opened: list[Tensor]
+    needs: list[Tensor]
 
 
 class FixedSampler:
@@ -105,6 +84,14 @@ class FixedSampler:
         self.bounds = bounds.to(device)
         self.number = torch.zeros(1, dtype=torch.int64, device=device)
         self.tries = proposals_needed(sampler.negatives, sampler.negative_space)
+        graph = sampler.graph
+        self.adjacency = Adjacency(graph.adjacency.row_ptr, graph.adjacency.col, graph.diagonal, graph.relative_weight)
+        below = [room for block in sizes.blocks[: len(plans)] for room in block]
+        self.rooms = torch.tensor([sizes.positives, sizes.heads, sizes.nodes, *below], device=device)
+        self.none = torch.zeros((), dtype=torch.int64, device=device)
+        # The positive of every proposal.
+        each = torch.arange(sizes.positives, device=device)
+        self.proposed_for = each.repeat(sampler.negatives_per_positive * self.tries)
 
     def begin(self, order: Tensor) -> None:
         """Starts an epoch in which rows, or links, are dealt in that order."""
@@ -113,158 +100,102 @@ class FixedSampler:
 
     def draw(self, generator: torch.Generator) -> Fixed:
         """Draws the next batch of the epoch. Nothing in it is read by the host."""
-        sizes, nothing = self.sizes, self.numbering.nothing
-        positives, positive, asked = self._positives()
-        negative_row, negative_col, negative_of = self._negatives(positives, positive, generator)
-        negative = negative_row != nothing
-        ends = torch.cat([positives.row, negative_row]), torch.cat([positives.col, negative_col])
-        heads, num_heads = self.numbering.distinct(ends[0], sizes.heads)
-        nodes, num_nodes = self.numbering.extend(heads, num_heads, ends[1], sizes.nodes)
-        left, right = self.numbering.local(ends[0], sizes.nodes), self.numbering.local(ends[1], sizes.nodes)
-        num_positives = asked
-        num_pairs = num_positives + negative.sum()
-        pairs, of = self._side_by_side(left, right, negative_of, positive, negative)
-        fits = (asked <= sizes.positives) & (num_heads <= sizes.heads) & (num_nodes <= sizes.nodes)
-        neighbourhood, expanded, targets = None, num_pairs.new_zeros(()), num_pairs.new_zeros(())
+        sizes, numbering = self.sizes, self.numbering
+        dealt = self._deal_links() if self.by_link else self._deal_rows()
+        ends = torch.cat([dealt.ends, self._negatives(dealt, generator)], dim=1)
+        heads, num_heads = numbering.distinct(ends[0], sizes.heads)
+        nodes, num_nodes = numbering.extend(heads, num_heads, ends[1], sizes.nodes)
+        pairs = line_up(numbering.place, ends, sizes.positives, dealt.count, sizes.heads, sizes.nodes)
+        by_left, by_right = grouped(pairs.keys, (sizes.heads, sizes.nodes))
+        size = ends.shape[1]
+        groups = {(0, sizes.heads): CSR(*by_left, size), (1, sizes.nodes): CSR(*by_right, size)}
+        layers = Layers(None, [], [], [])
         if self.plans:
             scope = (heads, num_heads) if self.sampler.gnn_scope == "rows" else (nodes, num_nodes)
-            neighbourhood, expanded, targets, fit = self._neighbourhood(*scope, generator)
-            fits = fits & fit
+            layers = self._layers(*scope, generator)
         self.number += 1
+        needs = [dealt.asked, num_heads, num_nodes, *layers.needs]
         batch = Batch(
-            nodes=nodes.clamp(max=nothing - 1),
+            nodes=nodes.clamp(max=numbering.nothing - 1),
             num_rows=sizes.heads,
-            positive=pairs.pairs,
-            negative=pairs.pairs[:, :0],
-            negative_of=of,
-            neighbourhood=neighbourhood,
+            positive=pairs.shown,
+            negative=pairs.shown[:, :0],
+            negative_of=pairs.of,
+            neighbourhood=layers.neighbourhood,
             graph=self.sampler.graph,
-            counts=Counts(num_nodes, num_positives, num_pairs),
-            places=pairs,
+            counts=Counts(num_nodes, dealt.asked, pairs.total),
+            places=PairPlaces(pairs.shown, groups),
         )
-        return Fixed(batch, torch.stack([fits.long(), num_positives, num_pairs, num_nodes, expanded, targets]))
+        fits = (torch.stack(needs) <= self.rooms).all().long()
+        work = [torch.stack(counts).sum() if counts else self.none for counts in (layers.opened, layers.targets)]
+        return Fixed(batch, torch.stack([fits, dealt.asked, pairs.total, num_nodes, *work]))
 
-    def _positives(self) -> tuple[Positives, Tensor, Tensor]:
-        """Returns the positives, padded, which of them are real, and how many there should be."""
-        nothing, links = self.numbering.nothing, self.links
+    def _deal_rows(self) -> Dealt:
+        links = self.links
+        return deal_rows(
+            links.row_ptr, links.col, self.order, self.bounds, self.number, self.slots, self.sizes.positives
+        )
+
+    def _deal_links(self) -> Dealt:
         first, last = self.bounds[self.number], self.bounds[self.number + 1]
         slot = torch.arange(self.slots, device=first.device)
-        dealt, here = self.order[first + slot], slot < last - first
-        if self.by_link:
-            row, col = links.row[dealt], links.col[dealt]
-            missing = self.sizes.positives - self.slots
-            real = F.pad(here, (0, missing))
-            row, col = (F.pad(torch.where(here, end, nothing), (0, missing), value=nothing) for end in (row, col))
-            return Positives(row, col, None), real, (last - first).squeeze(0)
-        start = links.row_ptr[dealt]
-        lengths = torch.where(here, links.row_ptr[dealt + 1] - start, 0)
-        rows = Rows.of(lengths, self.sizes.positives)
-        entry = torch.where(rows.real, start[rows.row] + rows.offset, 0)
-        row = torch.where(rows.real, dealt[rows.row], nothing)
-        col = torch.where(rows.real, links.col[entry], nothing)
-        return Positives(row, col, dealt, (last - first).squeeze(0)), rows.real, rows.asked
+        dealt, count = self.order[first + slot], last - first
+        links = torch.stack([self.links.row[dealt], self.links.col[dealt]])
+        ends = torch.where(slot < count, links, self.numbering.nothing)
+        ends = F.pad(ends, (0, self.sizes.positives - self.slots), value=self.numbering.nothing)
+        return Dealt(ends, dealt, count.squeeze(0), count.squeeze(0), count.squeeze(0))
 
-    def _negatives(
-        self, positives: Positives, positive: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns rows, columns and positives of negatives; what is not real, or found none, has no nodes."""
+    def _negatives(self, dealt: Dealt, generator: torch.Generator) -> Tensor:
+        """Returns rows and columns [2, Q] of negatives; what is not real, or found none, has no nodes."""
         sampler, nothing = self.sampler, self.numbering.nothing
-        each = torch.arange(positive.numel(), device=positive.device).repeat(sampler.negatives_per_positive)
         # Padding proposes something too: nothing is made of it.
-        row, col = (end.clamp(max=nothing - 1) for end in (positives.row, positives.col))
-        shown, tries = Positives(row, col, positives.candidates, positives.num_candidates), self.tries
-        proposed = NEGATIVES[sampler.negatives](sampler.negative_space, shown, each.repeat(tries), generator)
-        rows, cols = (end.view(tries, -1) for end in proposed)
+        row, col = dealt.ends.clamp(max=nothing - 1)
+        shown = Positives(row, col, None) if self.by_link else Positives(row, col, dealt.rows, dealt.num_rows)
+        proposed = NEGATIVES[sampler.negatives](sampler.negative_space, shown, self.proposed_for, generator)
+        rows, cols = (end.view(self.tries, -1) for end in proposed)
         known = sampler.negative_space.known
-        which = first_unknown(known.row_ptr, known.col, rows, cols)
-        real, pick = (which >= 0) & positive[each], which.clamp(min=0)[None, :]
-        row, col = (torch.where(real, end.gather(0, pick).squeeze(0), nothing) for end in (rows, cols))
-        return row, col, each
+        return first_unknown(known.row_ptr, known.col, rows, cols, self.sizes.positives, dealt.count, nothing)
 
-    def _side_by_side(
-        self, left: Tensor, right: Tensor, negative_of: Tensor, positive: Tensor, negative: Tensor
-    ) -> tuple[PairPlaces, Tensor]:
-        """Returns pairs and what they belong to, with the real positives first, then the real negatives."""
-        real = torch.cat([positive, negative])
-        size, heads, nodes = real.numel(), self.sizes.heads, self.sizes.nodes
-        place = torch.where(real, real.cumsum(0) - 1, size)
-        far = torch.iinfo(torch.int32).max
-        pairs = torch.full((2, size + 1), far, device=left.device)
-        pairs[:, place] = torch.stack([left, right])
-        pairs[:, size] = far
-        # What is no negative belongs to itself: many that belong to one would be summed up one by one in backward.
-        of = torch.arange(size + 1, device=left.device)
-        of[place] = torch.cat([of[: positive.numel()], negative_of])
-        pairs, of = pairs[:, :size], of[:size]
-        by_left, by_right = grouped(pairs[0], heads), grouped(pairs[1], nodes)
-        groups = {(0, heads): CSR(*by_left, size), (1, nodes): CSR(*by_right, size)}
-        shown = torch.stack([pairs[0].clamp(max=heads - 1), pairs[1].clamp(max=nodes - 1)])
-        return PairPlaces(shown, groups), of
-
-    def _neighbourhood(
-        self, targets: Tensor, count: Tensor, generator: torch.Generator
-    ) -> tuple[Neighbourhood, Tensor, Tensor, Tensor]:
-        """Draws all layers; also returns expanded nodes and targets, over all layers, and whether all fits."""
+    def _layers(self, targets: Tensor, count: Tensor, generator: torch.Generator) -> Layers:
+        """Draws all layers."""
         nothing = self.numbering.nothing
         expanded = targets < nothing
         blocks: list[Block] = []
-        all_expanded = all_targets = count.new_zeros(())
-        fits = count <= self.sizes.blocks[0][0]
+        found = Layers(None, [], [], [])
         for layer, (plan, (_, entries)) in enumerate(zip(self.plans, self.sizes.blocks, strict=True)):
-            all_expanded, all_targets = all_expanded + expanded.sum(), all_targets + count
-            rows, entry, weight, kept = self._edges(targets, expanded, plan, entries, generator)
-            fits = fits & (rows.asked <= entries)
-            node = self.sampler.graph.adjacency.col[entry]
-            if layer == len(self.plans) - 1:  # its columns are nodes: features are read where they are
-                blocks.append(Block(CSR(rows.row_ptr, node, nothing, weight), 0, count))
+            innermost = layer == len(self.plans) - 1
+            longest = None if plan is None else plan.longest
+            rows = laid_out(self.adjacency, targets, expanded, plan, entries)
+            drawn = self._drawn(targets, expanded, rows, plan, entries, 0 if innermost else nothing, generator)
+            found.targets.append(count)
+            found.opened.append(rows.opened)
+            found.needs.extend([count, rows.asked])
+            if innermost:  # its columns are nodes: features are read where they are
+                blocks.append(Block(CSR(rows.starts, drawn.node, nothing, drawn.weight, longest), 0, count))
                 break
             sources = self.sizes.blocks[layer + 1][0]
-            node = torch.where(rows.real, node, nothing)
-            below, num_below = self.numbering.extend(targets, count, node, sources)
-            fits = fits & (num_below <= sources)
-            col = self.numbering.local(node, sources)
-            blocks.append(Block(_with_transposed(rows, col, weight, targets.numel(), sources), 0, count))
-            # A target stays expanded whatever its own path says; a node that one row keeps is kept.
-            seen = torch.zeros(sources + 1, dtype=torch.bool, device=targets.device)
-            seen[: targets.numel()] = expanded
-            seen.index_fill_(0, torch.where(kept, col, sources), True)
-            targets, count, expanded = below, num_below, seen[:sources] & (below < nothing)
-        found = Neighbourhood(targets.clamp(max=nothing - 1), blocks[::-1], reads_features=True)
-        return found, all_expanded, all_targets, fits
+            below, num_below = self.numbering.extend(targets, count, drawn.node, sources)
+            link = linked(self.numbering.place, drawn.node, drawn.kept, expanded, sources)
+            adjacency = CSR(rows.starts, link.col, sources, drawn.weight, longest)
+            # What a backward pass sums over.
+            row_ptr, row, weight = transposed(link.keys, sources, drawn.row, drawn.weight)
+            adjacency.__dict__["transposed"] = CSR(row_ptr, row, targets.numel(), weight)
+            blocks.append(Block(adjacency, 0, count))
+            targets, count, expanded = below, num_below, link.expanded
+        nodes = targets.clamp(max=nothing - 1)
+        return replace(found, neighbourhood=Neighbourhood(nodes, blocks[::-1], reads_features=True))
 
-    def _edges(
-        self, targets: Tensor, expanded: Tensor, plan: Plan | None, capacity: int, generator: torch.Generator
-    ) -> tuple[Rows, Tensor, Tensor, Tensor]:
-        """Returns the rows of one layer; entries of the adjacency, weights, and what is kept."""
-        graph, nothing = self.sampler.graph, self.numbering.nothing
-        real, known = targets < nothing, targets.clamp(max=nothing - 1)
-        row_ptr = graph.adjacency.row_ptr
-        degrees = row_ptr[known + 1] - row_ptr[known]
-        wanted = torch.where(expanded, degrees, 1) if plan is None else plan.lengths(degrees, expanded)
-        lengths = torch.where(real, wanted, 0)
-        rows = Rows.of(lengths, capacity)
+    def _drawn(
+        self,
+        targets: Tensor,
+        expanded: Tensor,
+        rows: Rows,
+        plan: Plan | None,
+        capacity: int,
+        padding: int,
+        generator: torch.Generator,
+    ) -> Drawn:
         if plan is None:
-            of = known[rows.row]
-            entry = torch.where(expanded[rows.row], row_ptr[of] + rows.offset, graph.diagonal[of])
-            entry = torch.where(rows.real, entry, 0)
-            weight = torch.where(rows.real, 1 / rows.row_ptr.diff()[rows.row], 0.0)
-            kept = rows.real & expanded[rows.row]
-        else:
-            shape, device = (targets.numel(), plan.count), targets.device
-            uniform = torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
-            order = torch.rand(shape, generator=generator, device=device)
-            drawn = draw_neighbours(
-                row_ptr, graph.diagonal, known, expanded, rows.row_ptr, plan, uniform, order, capacity
-            )
-            entry, weight, kept = drawn.entry, drawn.weight, drawn.kept
-        if graph.relative_weight is not None:
-            weight = weight * graph.relative_weight[entry]
-        return rows, entry, weight, kept
-
-
-def _with_transposed(rows: Rows, col: Tensor, weight: Tensor, targets: int, sources: int) -> CSR:
-    """Returns a block's adjacency, with its transposed one, which a backward pass sums over, beside it."""
-    row_ptr, order = grouped(col, sources)
-    adjacency = CSR(rows.row_ptr, col.clamp(max=sources - 1), sources, weight)
-    adjacency.__dict__["transposed"] = CSR(row_ptr, rows.row[order], targets, weight[order])
-    return adjacency
+            return all_neighbours(self.adjacency, targets, expanded, rows.starts, capacity, padding)
+        uniform, order = random_numbers(targets.numel(), plan.count, generator)
+        return draw_neighbours(self.adjacency, targets, expanded, rows.starts, plan, uniform, order, capacity, padding)

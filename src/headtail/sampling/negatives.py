@@ -55,7 +55,8 @@ class NegativeSpace:
         if positives.num_candidates is not None:
             drawn = torch.randint(2**62, (count,), generator=generator, device=rows.device)
             return rows[drawn % positives.num_candidates]
-        return rows[torch.randint(rows.numel(), (count,), generator=generator, device=rows.device)]
+        # A rank's share of a batch may have no rows, and then has no use for any.
+        return rows[torch.randint(max(1, rows.numel()), (count,), generator=generator, device=rows.device)]
 
 
 # Draws the pairs for the given positions [Q] of positives; called again for those that hit a known link.

@@ -26,7 +26,8 @@ class Block:
     Attributes:
         adjacency: rows are the layer's targets, columns its sources; the targets are the first sources.
         num_expanded: targets that see neighbours; the other, blocked ones see only themselves.
-        count: int64 [], how many targets there are where the adjacency is padded; None where it is not.
+        count: int64 [], how many targets there are where the adjacency is padded; or float32 [targets], what each
+            counts in norms where other ranks have it too; else None.
     """
 
     adjacency: CSR

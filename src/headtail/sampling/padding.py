@@ -166,9 +166,8 @@ def cloned(batch: Batch) -> Batch:
 
 
 def _clone(rows: CSR) -> CSR:
-    copy = CSR(
-        rows.row_ptr.clone(), rows.col.clone(), rows.num_cols, None if rows.weight is None else rows.weight.clone()
-    )
+    weight = None if rows.weight is None else rows.weight.clone()
+    copy = CSR(rows.row_ptr.clone(), rows.col.clone(), rows.num_cols, weight, rows.longest)
     if "transposed" in rows.__dict__:
         copy.__dict__["transposed"] = _clone(rows.transposed)
     return copy

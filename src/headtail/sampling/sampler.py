@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headtail.graph.message import MessageGraph
 from headtail.kernels.neighbours import Plan
+from headtail.ranks import ALONE, Ranks
 from headtail.sampling.batches import LinkBatches, Positives
 from headtail.sampling.evidence import BatchEvidence
 from headtail.sampling.negatives import Negatives, NegativeSpace, draw_negatives
@@ -54,6 +55,7 @@ class Batch:
         counts, places, unpadded: how much of the batch is real, all its pairs, and the batch as it was before, where it
             is padded (`padding`); else None.
         work: how much of the batch is real, where the host knows it without looking at the batch.
+        shares: float32 [C], what each node counts in norms where other ranks have it too.
     """
 
     nodes: Tensor
@@ -68,6 +70,12 @@ class Batch:
     places: PairPlaces | None = None
     unpadded: "Batch | None" = None
     work: "Work | None" = None
+    shares: Tensor | None = None
+
+    @property
+    def node_count(self) -> Tensor | None:
+        """What norms over the nodes must know: how many are no padding, or what each counts."""
+        return self.shares if self.counts is None else self.counts.nodes
 
     @cached_property
     def pairs(self) -> PairPlaces:
@@ -84,6 +92,14 @@ def number_pairs(positives: Positives, negatives: Negatives, numbering: Numberin
     positive = torch.stack([numbering.local(positives.row), numbering.local(positives.col)])
     negative = torch.stack([numbering.local(negatives.row), numbering.local(negatives.col)])
     return Batch(nodes, rows.numel(), positive, negative, negatives.positive)
+
+
+def own_chance(ranks: Ranks, generator: torch.Generator) -> torch.Generator:
+    """Returns random numbers that no other rank has, and leaves `generator`, which all have, the same on all."""
+    if not ranks.several:
+        return generator
+    seed = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
+    return torch.Generator(device=generator.device).manual_seed(seed + ranks.rank)
 
 
 @dataclass(frozen=True)
@@ -111,7 +127,8 @@ class PairBatches:
 class BatchSampler:
     """Composes batch kind, negatives, neighbour sampler and evidence into batches for a model.
 
-    `reads_features` is that of the neighbourhoods.
+    `reads_features` is that of the neighbourhoods. Each of several `ranks` gets its share of every batch, which may be
+    empty: all deal the items in the same order, and draw the rest by random numbers of their own.
     """
 
     graph: MessageGraph
@@ -124,6 +141,7 @@ class BatchSampler:
     layers: int
     evidence: BatchEvidence | None = None
     reads_features: bool = False
+    ranks: Ranks = ALONE
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -138,9 +156,11 @@ class BatchSampler:
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yields the batches of one epoch; rows without a training link yield none by themselves."""
         numbering = Numbering(self.graph.num_nodes, self.graph.device)
-        for positives in self.batches.epoch(generator):
-            if positives.row.numel():
-                yield self.batch(positives, numbering, generator)
+        order = self.batches.order(generator)
+        own = own_chance(self.ranks, generator)
+        for items in order.tensor_split(len(self)):
+            if self.batches.has_links(items):
+                yield self.batch(self.batches.positives(self.ranks.share(items)), numbering, own)
 
     def batch(self, positives: Positives, numbering: Numbering, generator: torch.Generator) -> Batch:
         negatives = draw_negatives(

@@ -10,7 +10,7 @@ from headtail.graph.message import MessageGraph
 from headtail.sampling.padding import Capacity, cloned, padded, tensors_of
 from headtail.sampling.sampler import Batch
 from headtail.training.learner import EpochBatches
-from headtail.training.recorded import Record, recorded
+from headtail.training.recording import Record, recorder
 from headtail.training.steps import Loss, Step
 
 # Batches that are drawn to see how large they are; sizes are rounded up to multiples of UNIT after adding SLACK.
@@ -47,36 +47,47 @@ class PaddedBatches:
             yield padded(batch, self.capacity) if self.capacity.holds(Capacity.of(batch)) else batch
 
 
-class CapturedStep(Step[Batch]):
-    """Learns padded batches by playing a recorded step again, and others as they come.
+@dataclass
+class _Recording:
+    """A recorded step, the batch that it reads, and the message graph that the batch was drawn from."""
 
-    The first padded batch is learned without recording, which compiles and allocates what a recording needs.
+    batch: Batch
+    graph: MessageGraph | None
+    play: Callable[[], Loss] | None = None
+
+
+class CapturedStep(Step[Batch]):
+    """Learns batches of known sizes by playing recorded steps again, and others as they come.
+
+    Batches that are always in the same place are learned there; padded ones are copied to one. The first batch at a
+    place is learned without recording, which compiles and allocates what a recording needs.
     """
 
     def __init__(
-        self, loss: Callable[[Batch], Loss], optimizer: torch.optim.Optimizer, record: Record[Loss] = recorded
+        self, loss: Callable[[Batch], Loss], optimizer: torch.optim.Optimizer, record: Record | None = None
     ) -> None:
         super().__init__(loss, optimizer)
         self._record = record
-        self._play: Callable[[], Loss] | None = None
-        self._batch: Batch | None = None
-        self._graph: MessageGraph | None = None
+        self._recordings: dict[int, _Recording] = {}
 
     def __call__(self, batch: Batch) -> Loss:
         if batch.counts is None:
             return super().__call__(batch)
-        if self._batch is None:
-            # What is drawn by recorded kernels is always in the same place.
-            stays = batch.work is not None
-            self._batch = batch if stays else replace(cloned(batch), graph=_copied(batch.graph))
-            self._graph = batch.graph
+        stays = batch.work is not None  # what is drawn by recorded kernels is always in the same place
+        place = id(batch.places) if stays else 0
+        if place not in self._recordings:
+            there = batch if stays else replace(cloned(batch), graph=_copied(batch.graph))
+            self._recordings[place] = _Recording(there, batch.graph)
             return self._first(batch)
-        if batch.places is not self._batch.places:
-            self._load(batch)
-        if self._play is None:
-            place, learn = self._batch, super().__call__
-            self._play = self._record(lambda: learn(place), None)
-        loss = self._play()
+        recording = self._recordings[place]
+        if not stays:
+            _load(batch, recording)
+        if recording.play is None:
+            learn, there = super().__call__, recording.batch
+            if self._record is None:
+                self._record = recorder(batch.nodes.device)
+            recording.play = self._record(lambda: learn(there))
+        loss = recording.play()
         # The next step overwrites what this one returned.
         return Loss(loss.value.clone(), batch.positive.shape[1], loss.scores)
 
@@ -91,15 +102,15 @@ class CapturedStep(Step[Batch]):
         here.wait_stream(aside)
         return loss
 
-    def _load(self, batch: Batch) -> None:
-        """Copies a batch, and its message graph where that is another one, to where the recorded step reads it."""
-        assert self._batch is not None
-        torch._foreach_copy_(list(tensors_of(self._batch)), list(tensors_of(batch)))
-        if batch.graph is not self._graph:
-            assert batch.graph is not None
-            assert self._batch.graph is not None
-            torch._foreach_copy_(_seen(self._batch.graph), _seen(batch.graph))
-            self._graph = batch.graph
+
+def _load(batch: Batch, recording: _Recording) -> None:
+    """Copies a batch, and its message graph where that is another one, to where the recorded step reads it."""
+    torch._foreach_copy_(list(tensors_of(recording.batch)), list(tensors_of(batch)))
+    if batch.graph is not recording.graph:
+        assert batch.graph is not None
+        assert recording.batch.graph is not None
+        torch._foreach_copy_(_seen(recording.batch.graph), _seen(batch.graph))
+        recording.graph = batch.graph
 
 
 def _seen(graph: MessageGraph) -> list[Tensor]:

@@ -14,80 +14,23 @@ import torch
 from torch import Tensor, nn
 
 from headtail.config import Config
-from headtail.contract import Method, PairScorer, Validate
+from headtail.contract import Validate
 from headtail.errors import ConfigError, TrainingError
 from headtail.graph.task import LinkTask
-from headtail.graph.view import GraphView
 from headtail.kernels.launch import engine
 from headtail.memory import hand_back_surplus, keep_freed_memory
+from headtail.ranks import current
 from headtail.training.ahead import drawn_ahead
 from headtail.training.averaging import WeightAverage
 from headtail.training.checkpoint import CheckpointStore, Progress
 from headtail.training.counters import Counters
-from headtail.training.objectives import OBJECTIVES, Objective
+from headtail.training.distributed import SharedStep, epoch_totals, spread_norms
+from headtail.training.objectives import OBJECTIVES, Objective, shares_across
 from headtail.training.observer import Observer, Record
 from headtail.training.recorded import RecordedBatches
 from headtail.training.schedule import cosine, epoch_seed, set_learning_rate
 from headtail.training.steps import Loss, LossLog, Step
-
-
-class TaskMethod(Method):
-    """A method made for one task, with weights (perhaps none) that a run folder can hold."""
-
-    task: LinkTask
-    device: torch.device
-    # Epochs that a complete training has; 0 for methods that learn nothing.
-    epochs: int = 0
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know about training before it takes time, one sentence each."""
-        return ()
-
-    @property
-    @abstractmethod
-    def summary(self) -> str:
-        """Says in half a line what the method is, for model cards."""
-
-    def weights(self) -> dict[str, Tensor]:
-        """Returns a copy of everything that was learned."""
-        return {}
-
-    def restore(self, weights: dict[str, Tensor]) -> None:
-        """Takes weights that `weights` returned.
-
-        Raises:
-            RuntimeError: they are those of another model.
-        """
-        if weights:
-            raise RuntimeError(f"{self.summary} learns nothing, but {len(weights)} tensors are given")
-
-    def fit(
-        self,
-        validate: Validate | None,
-        observer: Observer | None = None,
-        checkpoints: CheckpointStore | None = None,
-        resume: bool = False,
-    ) -> Progress:
-        """Learns, and keeps the best validation epoch; without `validate` the last one."""
-        return Progress()
-
-
-class Untrained(TaskMethod):
-    """A method without parameters, such as a heuristic."""
-
-    def __init__(self, task: LinkTask, method: Method) -> None:
-        self.task, self.method = task, method
-        self.device = torch.device("cpu")
-
-    @property
-    def summary(self) -> str:
-        text = (self.method.__doc__ or "").strip().split("\n")[0].rstrip(".")
-        return text[:1].lower() + text[1:]
-
-    def scorer(self, view: GraphView) -> PairScorer:
-        return self.method.scorer(view)
-
+from headtail.training.task_method import TaskMethod
 
 B = TypeVar("B")
 B_co = TypeVar("B_co", covariant=True)
@@ -109,10 +52,15 @@ class Learner(TaskMethod, Generic[B]):
     Attributes:
         config: settings, with every "auto" resolved.
         model: the weights of the best validation epoch once trained.
+        ranks: the processes that train together, each with its share of every batch.
     """
+
+    # Whether batches are dealt to several ranks.
+    spreads = False
 
     def __init__(self, task: LinkTask, config: Config, model: nn.Module) -> None:
         self.task, self.config = task, config
+        self.ranks = current()
         self.device = resolve_device(config.training.device)
         self.model = model.to(self.device)
         self.epochs = config.training.epochs
@@ -139,7 +87,9 @@ class Learner(TaskMethod, Generic[B]):
     def link_loss(self, positive: Tensor, negative: Tensor, negative_of: Tensor) -> Loss:
         """Returns the configured objective over the logits of positives [P] and negatives [Q]."""
         scores = torch.cat([positive.detach(), negative.detach()])
-        return Loss(self.objective(positive, negative, negative_of), positive.numel(), scores)
+        shares = shares_across(self.ranks, positive, negative)
+        given = () if shares is None else (shares,)
+        return Loss(self.objective(positive, negative, negative_of, *given), positive.numel(), scores)
 
     def optimizer(self) -> torch.optim.Optimizer:
         """Returns Adam; recorded steps need one in a single kernel, with everything that changes on the device."""
@@ -151,7 +101,7 @@ class Learner(TaskMethod, Generic[B]):
 
     def step(self, optimizer: torch.optim.Optimizer) -> Step[B]:
         """Returns what learns a batch."""
-        return Step(self.loss, optimizer)
+        return SharedStep(self.loss, optimizer, self.ranks) if self.ranks.several else Step(self.loss, optimizer)
 
     def weights(self) -> dict[str, Tensor]:
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
@@ -170,10 +120,17 @@ class Learner(TaskMethod, Generic[B]):
         """Trains, keeps the best validation epoch, and leaves its weights in `model`.
 
         A keyboard interrupt ends training after the last finished epoch; that is told by the returned
-        progress having fewer epochs than asked for.
+        progress having fewer epochs than asked for. Of several ranks, each may be interrupted at another place, so
+        they can only leave together: it is raised.
         """
         observer = observer or Observer()
         t = self.config.training
+        if self.ranks.several and not self.spreads:
+            raise ConfigError(
+                f"method {self.config.model.method!r} trains in one process; start it without torchrun, or train "
+                "aml, symmetric or smlp."
+            )
+        spread_norms(self.model, self.ranks)
         if self.device.type == "cpu":
             keep_freed_memory()
         batches = self.batches()
@@ -183,6 +140,7 @@ class Learner(TaskMethod, Generic[B]):
         progress = Progress()
         if resume and checkpoints is not None:
             progress = checkpoints.load(self.model, optimizer, average)
+            self.ranks.agree("the epoch of the checkpoint", str(progress.epoch))
             observer.resumed(progress.history)
         observer.started(t.epochs, progress.epoch, self.task.metric)
         try:
@@ -196,11 +154,15 @@ class Learner(TaskMethod, Generic[B]):
                         progress.best_epoch, progress.best_weights = epoch, self.weights()
                 progress.epoch = epoch
                 progress.history.append(record)
-                if checkpoints is not None:
+                if checkpoints is not None and self.ranks.leads:
                     checkpoints.save(self.model, optimizer, progress, average)
                 observer.epoch_done(record)
         except KeyboardInterrupt:
-            pass
+            if self.ranks.several:
+                raise KeyboardInterrupt(
+                    f"training was interrupted in epoch {progress.epoch + 1}; finished epochs are kept, go on with "
+                    "the same command and --resume."
+                ) from None
         finally:
             observer.finished()
         if progress.best_weights:
@@ -250,7 +212,7 @@ class Learner(TaskMethod, Generic[B]):
         self.model.train()
         start = time.perf_counter()
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(epoch_seed(t.seed, epoch))  # for dropout
+            torch.manual_seed(epoch_seed(t.seed, epoch, self.ranks.rank))  # for dropout
             drawn = batches.epoch(generator)
             if self.device.type == "cuda" and not isinstance(batches, RecordedBatches):
                 drawn = drawn_ahead(drawn, device=self.device if engine(self.device) else None)
@@ -262,6 +224,7 @@ class Learner(TaskMethod, Generic[B]):
                 hear(wait=False)
                 hand_back_surplus()
             hear(wait=True)
+        links, total, work = epoch_totals(self.ranks, links, total, counters)
         seconds = time.perf_counter() - start
         return {
             "epoch": epoch,
@@ -270,14 +233,14 @@ class Learner(TaskMethod, Generic[B]):
             "seconds": seconds,
             "links": links,
             "links_per_second": links / seconds,
-            **counters.as_dict(),
+            **work,
         }
 
 
 def resolve_device(name: str) -> torch.device:
     """Returns the device of that name; "auto" is CUDA where there is one."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return _own_gpu(torch.device("cuda")) if torch.cuda.is_available() else torch.device("cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -287,7 +250,13 @@ def resolve_device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         seen = f"{torch.cuda.device_count()} GPUs" if torch.cuda.device_count() else "no GPU"
         raise ConfigError(f"device {name!r} was asked for, but PyTorch sees {seen} here; use --device cpu or auto.")
-    return device
+    return _own_gpu(device) if device.type == "cuda" and device.index is None else device
+
+
+def _own_gpu(device: torch.device) -> torch.device:
+    """Returns the GPU of this rank, where several share a machine."""
+    gpu = current().gpu
+    return device if gpu is None else torch.device("cuda", gpu)
 
 
 def resolve_auto(config: Config, metric: str) -> Config:

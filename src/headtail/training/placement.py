@@ -1,4 +1,4 @@
-"""Where features lie while a model is trained: on the GPU, or in host memory where they would not fit."""
+"""Where features lie while a model is trained: on the GPU, in host memory, or in files, wherever there is room."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from headtail.graph.supervision import Supervision
 from headtail.graph.task import LinkTask
 from headtail.kernels.blocks import free_bytes
 from headtail.kernels.room import LOG, gib
+from headtail.memory import available_bytes
 
 # What may stay on a GPU for a whole training, as a share of what is free; batches, their gradients and evaluation need
 # the rest.
@@ -42,16 +43,21 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Placement:
-    """The choice: whether features stay in host memory; `note` says why where nobody asked for it."""
+    """The choice: whether features stay in host memory, or on disk; `note` says why where nobody asked for it."""
 
     on_host: bool
     note: str | None = None
+    on_disk: bool = False
 
 
 def place_features(setting: str, device: torch.device, needed: Footprint) -> Placement:
-    """Chooses by a setting "device", "host" or "auto": the device, unless it is a GPU with too little free memory."""
-    if setting != "auto" or device.type != "cuda":
+    """Chooses by a setting "device", "host", "disk" or "auto": the device, unless it has too little free memory."""
+    if setting == "disk":
+        return _on_disk(device)
+    if setting != "auto":
         return Placement(setting == "host")
+    if device.type != "cuda":
+        return _unless_too_large(Placement(False), device, needed)
     free = free_bytes(device)
     if needed.features + needed.links <= RESIDENT_SHARE * free:
         return Placement(False)
@@ -60,4 +66,22 @@ def place_features(setting: str, device: torch.device, needed: Footprint) -> Pla
         "batches: they stay in host memory and are fetched batch by batch"
     )
     LOG.info(note)  # also where a run is loaded, and nobody asks for notes
-    return Placement(True, note)
+    return _unless_too_large(Placement(True, note), device, needed)
+
+
+def _unless_too_large(choice: Placement, device: torch.device, needed: Footprint) -> Placement:
+    """Returns a choice of host memory, or the disk if features take too much of that."""
+    free = available_bytes()
+    if needed.features <= RESIDENT_SHARE * free:
+        return choice
+    note = (
+        f"The features and what is made of them ({gib(needed.features)}) do not fit into memory ({gib(free)} free): "
+        "they lie in files, of which the system keeps what is used"
+    )
+    LOG.info(note)
+    return _on_disk(device, note)
+
+
+def _on_disk(device: torch.device, note: str | None = None) -> Placement:
+    # A CPU reads a mapped table as it is; for a GPU, rows are fetched.
+    return Placement(device.type == "cuda", note, on_disk=True)

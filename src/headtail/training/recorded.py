@@ -1,65 +1,55 @@
 """Batches drawn by playing a recorded draw again, beside training: the host looks at six numbers of each."""
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from headtail.sampling.fixed import Fixed, FixedSampler
-from headtail.sampling.fixed_sizes import sizes_for
+from headtail.sampling.fixed_sizes import positives_of, sizes_for
 from headtail.sampling.numbering import Numbering
 from headtail.sampling.padding import cloned, tensors_of
 from headtail.sampling.sampler import Batch, BatchSampler, Work
+from headtail.training.recording import recorder
 
 LOG = logging.getLogger("headtail")
 
-T = TypeVar("T")
-# Does some work once, and returns what does it again; what the work returns may be overwritten each time.
-Record = Callable[[Callable[[], T], torch.Generator | None], Callable[[], T]]
 
+class RecordedDraw:
+    """Draws batches of one size by playing a recording.
 
-def recorded(work: Callable[[], T], generator: torch.Generator | None = None) -> Callable[[], T]:
-    """Records the kernels of some work as a CUDA graph, without running them, and returns what plays them.
-
-    The work draws random numbers from `generator` alone, which may be seeded anew between plays; such work is drawing,
-    which gives way to other work.
+    Attributes:
+        batch: where training reads them.
+        drawn: what was drawn last.
     """
-    recording = torch.cuda.CUDAGraph()
-    stream = torch.cuda.Stream(priority=0 if generator is not None else -1)  # type: ignore[no-untyped-call]
-    if generator is not None:
-        recording.register_generator_state(generator)
-    # Other threads and streams go on meanwhile, and must not disturb the recording.
-    with torch.cuda.graph(recording, stream=stream, capture_error_mode="thread_local"):
-        result = work()
 
-    def play() -> T:
-        recording.replay()
-        return result
+    def __init__(self, fixed: FixedSampler, play: Callable[[], Fixed], first: Fixed) -> None:
+        self.fixed, self._play, self.drawn = fixed, play, first
+        self.batch = cloned(first.batch)
+        assert self.batch.places is not None
+        self.pairs, self._place = self.batch.places.pairs, list(tensors_of(self.batch))
 
-    return play
+    def draw(self, number: int) -> None:
+        """Draws the batch of that number."""
+        self.fixed.number.fill_(number)
+        self.drawn = self._play()
 
-
-def repeated(work: Callable[[], T], generator: torch.Generator | None = None) -> Callable[[], T]:
-    """Returns what does the work again, without a recording: for devices that cannot record."""
-    return work
-
-
-def recorder(device: torch.device) -> Record[T]:
-    """Returns what records work on that device."""
-    return recorded if device.type == "cuda" else repeated
+    def take(self) -> None:
+        """Copies what was drawn to where training reads it."""
+        torch._foreach_copy_(self._place, list(tensors_of(self.drawn.batch)))
 
 
 class RecordedBatches:
-    """Draws a batch while the last one is learned, each into the same memory.
+    """Draws a batch while the last one is learned, each into the same memory as others of its size.
 
-    A batch that does not fit is drawn once more, as it comes.
+    A batch that does not fit its size is drawn once more in the next larger one, and after the last as it comes.
 
     Args:
         sampler: says what a batch is; it has `plans`.
-        orders: makes the orders in which all epochs deal their items, to see how many positives a batch can have.
+        orders: makes the orders in which all epochs deal their items, to see how many positives batches have.
         seed: draws the batches that sizes are read off.
     """
 
@@ -67,12 +57,13 @@ class RecordedBatches:
         self.sampler = sampler
         plans = sampler.plans
         assert plans is not None
-        self.fixed = FixedSampler(sampler, plans, sizes_for(sampler, plans, orders(), seed))
+        self.sizes = sizes_for(sampler, plans, orders(), seed)
         self.device = sampler.graph.device
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
         self.on_gpu = self.device.type == "cuda"
-        self._play: Callable[[], Fixed] | None = None
-        self._next: Fixed | None = None
+        self._samplers = [FixedSampler(sampler, plans, sizes) for sizes in self.sizes]
+        self._draws: list[RecordedDraw] = []
+        self._draw: RecordedDraw | None = None
         self._numbering = Numbering(sampler.graph.num_nodes, self.device)
         self.misfits = 0
         if self.on_gpu:
@@ -88,22 +79,28 @@ class RecordedBatches:
         misfits = self.misfits
         order = self.sampler.batches.order(generator)
         bounds = self.sampler.batches.bounds.tolist()
+        rooms = [sizes.positives for sizes in self.sizes]
+        sizes = [bisect_left(rooms, count) for count in positives_of(self.sampler, order).tolist()]
         self._start(order, generator.initial_seed())
+        self._draw_beside(0, sizes[0])
         for number in range(len(self)):
-            fits, positives, pairs, nodes, expanded, targets = self._wait()
+            fits, positives, pairs, nodes, expanded, targets = self._wait(number, sizes[number])
+            draw = self._draw
+            assert draw is not None
             if fits:
-                self._take()
+                draw.take()
+                self._note_taken()
             if number + 1 < len(self):
-                self._draw_next()
+                self._draw_beside(number + 1, sizes[number + 1])
             if not fits:
                 self.misfits += 1
                 items = order[bounds[number] : bounds[number + 1]]
                 yield self.sampler.batch(self.sampler.batches.positives(items), self._numbering, generator)
             elif positives:
                 yield replace(
-                    self._batch,
-                    positive=self._pairs[:, :positives],
-                    negative=self._pairs[:, positives:pairs],
+                    draw.batch,
+                    positive=draw.pairs[:, :positives],
+                    negative=draw.pairs[:, positives:pairs],
                     work=Work(pairs, nodes, expanded, targets),
                 )
         if self.misfits > misfits:
@@ -112,54 +109,59 @@ class RecordedBatches:
 
     def draw_again(self) -> None:
         """Draws the first batch of the last epoch's order once more, on the current stream: for measurements."""
-        assert self._play is not None
-        self.fixed.number.zero_()
-        self._play()
+        assert self._draw is not None
+        self._draw.draw(0)
 
     def _start(self, order: Tensor, seed: int) -> None:
-        if self._play is None:
-            self._prepare(order)
+        if not self._draws:
+            self._draws = self._prepared(order)
         if self.on_gpu:
             self._beside.wait_stream(torch.cuda.current_stream(self.device))
         with self._aside():
-            self.fixed.begin(order)
+            for draw in self._draws:
+                draw.fixed.begin(order)
         self.generator.manual_seed(seed ^ 0x5DEECE66D)  # not the numbers that the order was made of
-        self._draw_next()
 
-    def _prepare(self, order: Tensor) -> None:
-        """Draws a batch as it comes, which compiles kernels and shows where batches go; then records."""
-        self.fixed.begin(order)
-        with self._aside():
-            if self.on_gpu:
-                self._beside.wait_stream(torch.cuda.default_stream(self.device))
-            first = self.fixed.draw(self.generator)
+    def _prepared(self, order: Tensor) -> list[RecordedDraw]:
+        """Draws a batch of each size as it comes, which compiles kernels and shows where batches go; then records."""
         if self.on_gpu:
-            torch.cuda.current_stream(self.device).wait_stream(self._beside)
-        self._batch = cloned(first.batch)
-        assert self._batch.places is not None
-        self._pairs, self._place = self._batch.places.pairs, list(tensors_of(self._batch))
-        record: Record[Fixed] = recorder(self.device)
-        self._play = record(lambda: self.fixed.draw(self.generator), self.generator)
+            LOG.info("Recording batches of %d sizes; where kernels are compiled first, that takes half a minute once",
+                     len(self._samplers))  # fmt: skip
+        record, draws = recorder(self.device), []
+        for fixed in self._samplers:
+            fixed.begin(order)
+            with self._aside():
+                if self.on_gpu:
+                    self._beside.wait_stream(torch.cuda.default_stream(self.device))
+                first = fixed.draw(self.generator)
+            if self.on_gpu:
+                torch.cuda.current_stream(self.device).wait_stream(self._beside)
+            play = record(lambda fixed=fixed: fixed.draw(self.generator), self.generator)  # type: ignore[misc]
+            draws.append(RecordedDraw(fixed, play, first))
+        return draws
 
-    def _draw_next(self) -> None:
-        """Has the next batch drawn, once the last one is taken."""
-        assert self._play is not None
+    def _draw_beside(self, number: int, size: int) -> None:
+        """Has a batch drawn, once the last one is taken."""
+        self._draw = self._draws[size]
         with self._aside():
-            self._next = self._play()
-            self._facts.copy_(self._next.facts, non_blocking=True)
+            self._draw.draw(number)
+            self._facts.copy_(self._draw.drawn.facts, non_blocking=True)
             if self.on_gpu:
                 self._drawn.record(self._beside)
 
-    def _wait(self) -> list[int]:
-        if self.on_gpu:
-            self._drawn.synchronize()
+    def _wait(self, number: int, size: int) -> list[int]:
+        """Returns the facts of a batch that is being drawn; one that does not fit is drawn in larger sizes."""
+        for larger in range(size, len(self._draws)):
+            if larger > size:
+                self._draw_beside(number, larger)
+            if self.on_gpu:
+                self._drawn.synchronize()
+            if int(self._facts[0]):
+                break
         found: list[int] = self._facts.tolist()
         return found
 
-    def _take(self) -> None:
-        """Copies the drawn batch to where training reads it."""
-        assert self._next is not None
-        torch._foreach_copy_(self._place, list(tensors_of(self._next.batch)))
+    def _note_taken(self) -> None:
         if self.on_gpu:
             self._taken.record()
             self._beside.wait_event(self._taken)

@@ -18,6 +18,6 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
-def epoch_seed(seed: int, epoch: int) -> int:
-    """A seed for one epoch of one run; different for every pair within reason."""
-    return (seed * 1_000_003 + epoch) % 2**63
+def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
+    """A seed for one epoch of one run on one rank; different for all within reason."""
+    return (seed * 1_000_003 + epoch + rank * 0x9E3779B97F4A7C15) % 2**63

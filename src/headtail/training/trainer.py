@@ -13,6 +13,7 @@ from headtail.graph.csr import CSR
 from headtail.graph.evidence import PairEvidence, choose_evidence, evidence_width
 from headtail.graph.features import NodeInputs
 from headtail.graph.message import MessageGraph
+from headtail.graph.packed.graph import PackedGraph
 from headtail.graph.supervision import Supervision, supervise
 from headtail.graph.tables import HostTable, Table
 from headtail.graph.task import LinkTask
@@ -28,9 +29,10 @@ from headtail.sampling.sampler import Batch, BatchSampler
 from headtail.training.averaging import WeightAverage
 from headtail.training.captured import CapturedStep, PaddedBatches
 from headtail.training.counters import Counters
+from headtail.training.distributed import shared_nodes
 from headtail.training.folds import FoldedBatches
 from headtail.training.learner import EpochBatches, Learner, resolve_auto, resolve_device
-from headtail.training.objectives import shares_of
+from headtail.training.objectives import PaddedShares
 from headtail.training.observer import Observer, Record
 from headtail.training.placement import Footprint, Placement, place_features
 from headtail.training.precision import mixed, resolve_precision
@@ -40,6 +42,9 @@ from headtail.training.steps import Loss, Step
 
 # Training links whose evidence, with that of as many negatives, says what its columns usually are.
 SAMPLED_LINKS = 2**14
+SEVERAL_UNRECORDED = (
+    "Several ranks train without recorded steps and fused norms, so a GPU takes longer per link than alone"
+)
 # Encoders whose kernels are ours: these can be recorded, and bear mixed precision.
 OWN_ENCODERS = ("sage", "gat")
 
@@ -56,6 +61,7 @@ class GnnMethod(Learner[Batch]):
     """AML, symmetric and SMLP models, trained on a task."""
 
     model: LinkModel
+    spreads = True
 
     @staticmethod
     def create(task: LinkTask, config: Config) -> "GnnMethod":
@@ -94,7 +100,8 @@ class GnnMethod(Learner[Batch]):
     @property
     def notes(self) -> tuple[str, ...]:
         missing = engine(self.device) and not has_triton()
-        found = (self.supervision.note, self._placement.note, WITHOUT_TRITON if missing else None)
+        unrecorded = SEVERAL_UNRECORDED if engine(self.device) and self.ranks.several else None
+        found = (self.supervision.note, self._placement.note, WITHOUT_TRITON if missing else None, unrecorded)
         return tuple(note for note in found if note)
 
     @cached_property
@@ -134,17 +141,21 @@ class GnnMethod(Learner[Batch]):
         return self.task.inputs.to("cpu" if self._placement.on_host else self.device)
 
     def _table(self, features: Tensor) -> Table:
-        return HostTable(features, self.device) if self._placement.on_host else features
+        p = self._placement
+        return HostTable(features, self.device, p.on_disk) if p.on_host else features
 
     def _message_graph(self, view: GraphView) -> MessageGraph:
         seen = self._inputs.seen_in(view.to("cpu" if self._placement.on_host else self.device))
-        m = self.config.model
-        return MessageGraph.build(view, self._table(seen), self.config.graph.normalisation, m.layers)
+        how, layers, kept = self.config.graph.normalisation, self.config.model.layers, None
+        if isinstance(self.task.graph, PackedGraph) and view is self.task.train_view and self._inputs.structure is None:
+            kept = self.task.graph.encoded_file(how, layers)
+        return MessageGraph.build(view, self._table(seen), how, layers, self._placement.on_disk, kept)
 
     def scorer(self, view: GraphView) -> PairScorer:
         """Encodes all nodes with full neighbourhoods, in evaluation mode."""
         self.model.eval()
         seen = self.surroundings(view)
+        seen.graph.expect_reads(at_random=False)
         rows, columns = self.model.represent_all(seen.graph)
         heads, tails = (columns, rows) if self.config.model.reverse else (rows, columns)
         return EmbeddingScorer(heads, tails, self.model.scorer, self.task.graph.directed, seen.evidence)
@@ -198,6 +209,7 @@ class GnnMethod(Learner[Batch]):
             layers=self.config.model.layers,
             evidence=self._evidence,
             reads_features=self.captures,
+            ranks=self.ranks,
         )
 
     @cached_property
@@ -207,7 +219,9 @@ class GnnMethod(Learner[Batch]):
 
     def _rows(self, links: Tensor) -> CSR:
         """Returns links as rows of what the GNN encodes: heads, or tails in AML-R."""
-        view = GraphView(self.task.graph.num_nodes, self.task.graph.directed, links)
+        view = self.task.train_view
+        if links is not view.links:
+            view = GraphView(view.num_nodes, view.directed, links)
         return (view.in_rows if self.config.model.reverse else view.out_rows).to(self.device)
 
     @cached_property
@@ -229,13 +243,15 @@ class GnnMethod(Learner[Batch]):
         encoder.standardise(evidence(links, negatives))
 
     def loss(self, batch: Batch) -> Loss:
-        assert batch.graph is not None
+        graph = batch.graph
+        assert graph is not None
         links = batch.positive.shape[1]
+        batch = shared_nodes(batch, self.ranks, self.task.graph.num_nodes)
         with mixed(self.precision, self.device):
-            logits = self.model.logits(batch.graph, batch).float()
+            logits = self.model.logits(graph, batch).float()
         if batch.counts is None:
             return self.link_loss(logits[:links], logits[links:], batch.negative_of)
-        value = self.objective(logits, logits, batch.negative_of, shares_of(batch.counts, logits.numel()))
+        value = self.objective(logits, logits, batch.negative_of, PaddedShares(batch.counts, logits.numel()))
         return Loss(value, links, logits)
 
     def count(self, batch: Batch, counters: Counters) -> None:
@@ -254,10 +270,11 @@ class GnnMethod(Learner[Batch]):
     def captures(self) -> bool:
         """Whether steps are recorded and played again.
 
-        Not those that draw random numbers, have kernels of others, or read features from host memory.
+        Not those that draw random numbers, have kernels of others, read features from host memory, or wait for other
+        ranks.
         """
         m = self.config.model
-        able = engine(self.device) and has_triton() and not self._placement.on_host
+        able = not self.ranks.several and engine(self.device) and has_triton() and not self._placement.on_host
         return able and m.encoder in OWN_ENCODERS and not m.dropout
 
     def _train_epoch(
@@ -268,6 +285,7 @@ class GnnMethod(Learner[Batch]):
         observer: Observer,
         average: WeightAverage | None,
     ) -> Record:
+        self._training.graph.expect_reads(at_random=True)
         # Products of the backward pass are in tf32 too; those of bf16 are in bf16 by what they multiply.
         with mixed("tf32" if self.precision == "tf32" else "fp32", self.device):
             return super()._train_epoch(epoch, batches, step, observer, average)

@@ -1,0 +1,42 @@
+"""Top-k answers by several ranks: each answers its share of the heads, and all get the whole answer in order."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from headtail.contract import PairScorer
+from headtail.graph.csr import CSR
+from headtail.ranks import current
+from headtail.serving.topk import TopK, top_k
+
+# Heads that a rank answers before answers are joined: what is held does not grow with the graph, and ranks that are
+# done wait for the others once per so many heads.
+HEADS_AT_ONCE = 512
+
+
+def top_k_across(
+    scorer: PairScorer,
+    heads: Tensor,
+    k: int,
+    *,
+    known: CSR | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[TopK]:
+    """Finds what `top_k` finds, in the order of `heads`, by all ranks together; each gets all blocks."""
+    ranks = current()
+    alone = top_k(scorer, heads, k, known=known, progress=progress)  # also refuses wrong arguments at once
+    if not ranks.several:
+        return alone
+    known = None if known is None else known.to(scorer.device)
+
+    def blocks() -> Iterator[TopK]:
+        for chunk in torch.split(heads.to(scorer.device, torch.long), HEADS_AT_ONCE * ranks.size):
+            own = list(top_k(scorer, ranks.share(chunk), k, known=known))
+            tails = torch.cat([chunk.new_empty(0, k), *(block.tails for block in own)])
+            scores = torch.cat([torch.empty(0, k, device=chunk.device), *(block.scores for block in own)])
+            yield TopK(chunk, ranks.whole(tails, chunk.numel()), ranks.whole(scores, chunk.numel()))
+            if progress is not None:
+                progress(chunk.numel())
+
+    return blocks()
