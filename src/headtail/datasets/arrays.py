@@ -116,7 +116,7 @@ def to_numpy(source: object) -> Array:
 
 
 # What numpy and zipfile stumble over in a damaged file; a header is read as Python literals.
-_STUMBLES = (
+STUMBLES = (
     ValueError,
     EOFError,
     KeyError,
@@ -142,7 +142,7 @@ def _sentences(path: Path) -> Iterator[None]:
         raise DataError(f"there is no file {path}") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-    except _STUMBLES as error:
+    except STUMBLES as error:
         raise DataError(
             f"{path} is damaged or holds Python objects, which are never unpickled ({str(error)[:200]}); save it again "
             "with numpy.save or numpy.savez from plain numeric arrays"

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headtail.datasets.arrays import STUMBLES
 from headtail.errors import DataError
 from headtail.graph.packed.arrays import blocks_of, new_array
 from headtail.progress import Advance
@@ -23,7 +24,7 @@ def open_matrix(path: Path) -> NDArray[np.generic]:
         raise DataError(f"{path}: packing reads features as .npy, a row per node; save them so with numpy.save")
     try:
         matrix: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, *STUMBLES) as error:
         raise DataError(f"{path} is no npy array ({error}); save it again with numpy.save") from error
     if (
         not isinstance(matrix, np.ndarray)

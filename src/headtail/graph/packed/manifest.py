@@ -15,6 +15,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from headtail.datasets.arrays import STUMBLES
 from headtail.errors import DataError
 
 VERSION = 1
@@ -141,7 +142,7 @@ def map_array(folder: Path, name: str, facts: ArrayFacts) -> NDArray[np.generic]
                 raise ValueError("another version of npy")
             shape, in_columns, dtype = npy.read_array_header_1_0(file)
             start = file.tell()
-    except (ValueError, OSError) as error:
+    except (OSError, *STUMBLES) as error:
         raise _damaged(folder, f"{path.name} is no npy array ({error})") from error
     if list(shape) != facts.shape or dtype.str != facts.dtype or in_columns:
         raise _damaged(folder, f"{path.name} holds {dtype.str} {list(shape)}, not {facts.dtype} {facts.shape}")
