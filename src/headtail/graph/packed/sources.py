@@ -168,7 +168,11 @@ def _text(path: Path, suffix: str) -> FileTable:
     if not first:
         raise DataError(f"{path} is empty; expected one row per line")
     header = has_link_header(first)
-    columns = [field.strip() for field in first] if header else [str(place + 1) for place in range(len(first))]
+    columns = (
+        [field.strip() or str(place + 1) for place, field in enumerate(first)]
+        if header
+        else [str(place + 1) for place in range(len(first))]
+    )
     _refuse_twice(path, columns)
     kinds = ", ".join(f"{text(name)}: 'VARCHAR'" for name in columns)
     mark = "'\"'" if quotes else "''"
