@@ -161,7 +161,7 @@ def test_weights_are_glorot_and_biases_zero(encoder: str) -> None:
         ("gatt", "unknown encoder 'gatt'; did you mean 'gat'?"),
         ("pyg:GATv3Conv", "did you mean 'GATv2Conv'?"),
         ("pyg:", "unknown encoder 'pyg:'"),
-        ("pyg:utils", "cannot serve as a bipartite convolution"),
+        ("pyg:utils", "unknown encoder"),
         ("pyg:GCNConv", "cannot serve as a bipartite convolution"),
         ("pyg:ChebConv", "cannot serve as a bipartite convolution"),
         ("pyg:GINConv", "cannot serve as a bipartite convolution"),
