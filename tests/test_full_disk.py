@@ -88,7 +88,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
     try:
         yield Disk(folder, mounted=True)
     finally:
-        subprocess.run(["umount", "-l", "-l", str(folder)], check=True)  # the profiler keeps a file open
+        subprocess.run(["umount", "-l", str(folder)], check=True)  # the profiler keeps a file open
 
 
 def _frame(rows: int) -> pd.DataFrame:
