@@ -93,7 +93,8 @@ def load_task(folder: Path) -> LinkTask:
     tensors, facts = read_tensors(folder / GRAPH_FILE)
     packed = _packed_graph(folder, facts) if "packed" in facts else None
     try:
-        check_tensors(tensors, int(str(facts["num_nodes"])), str(facts["metric"]))
+        nodes = int(str(facts["num_nodes"])) if packed is None else packed.num_nodes
+        check_tensors(tensors, nodes, str(facts["metric"]))
         valid = HeldOut(tensors["valid"], tensors.get("valid_negatives"))
         test = HeldOut(tensors["test"], tensors.get("test_negatives"))
         strategy = str(facts["strategy"])
