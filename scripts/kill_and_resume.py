@@ -32,10 +32,12 @@ import torch
 
 # Forks need not import them again.
 import headtail.experiments.paper
+import headtail.graph.packed.pack
 import headtail.predictor
 import headtail.serving.parts
 from headtail.cli import main
 from headtail.files import file_digest
+from headtail.graph.packed.stages import STAGES
 
 # The innermost function of a stack that is named here says what was hit.
 PHASES = {
@@ -50,6 +52,13 @@ PHASES = {
     "write_table": "answers",
     "_write_model": "the end of training",
     "make_task": "the split and features being made",
+    "read_ids": "ids being read",
+    "sort_links": "links being sorted",
+    "hold_out": "links being held out",
+    "build_messages": "the message graph being built",
+    "build_rows": "rows being built",
+    "copy_features": "features being copied",
+    "_finish": "the store being finished",
     "load": "data being read",
 }
 TIMINGS = {"seconds", "links_per_second", "evaluation_seconds", "train_seconds", "prepare_seconds"}
@@ -158,7 +167,7 @@ def try_out(command: Killed, kills: int, folder: Path, chance: random.Random) ->
         tally.runs += 1
         tally.wrong += command.outcome(place) != wanted
         around = [place, *place.rglob("*"), *place.parent.glob(f".{place.name}*")]
-        tally.left += sum(path.name.endswith((".tmp", ".new")) for path in around)
+        tally.left += sum(path.name.endswith((".tmp", ".new", ".packing")) for path in around)
     return tally
 
 
@@ -212,6 +221,23 @@ def commands(folder: Path, scale: int) -> list[Killed]:
         results = sorted(json.dumps(timeless(line)) for line in lines_of(out / "results.jsonl"))
         return results, bytes_of(out / "smlp.md")
 
+    features = folder / "x.npy"
+    nodes = folder / "nodes.csv"
+    pd.DataFrame({"id": np.arange(60 * scale)}).to_csv(nodes, index=False)
+    np.save(features, chance.normal(size=(60 * scale, 256)).astype(np.float32))
+    # Not warmed up: forks of a process that has its threads would wait for them.
+    pack = ["data", "pack", str(data), "--features", str(features), "--nodes", str(nodes), "--memory", "0.2"]
+
+    def packed(out: Path) -> object:
+        return {path.name: file_digest(path) for path in sorted(out.rglob("*")) if path.is_file()}
+
+    def stages(out: Path) -> list[str]:
+        """Stages in the order in which they end, while there is no store; then it is all there is."""
+        if out.is_dir():
+            return list(STAGES)
+        records = list(out.parent.glob(f".{out.name}*/finished-stages.json"))
+        return list(json.loads(records[0].read_text())["stages"]) if records else []
+
     return [
         Killed("train", lambda out: [*train, "--out", str(out)], trained, epochs, train_again),
         Killed(
@@ -225,6 +251,13 @@ def commands(folder: Path, scale: int) -> list[Killed]:
             lambda out: [*paper, "--out", str(out)],
             table,
             lambda out: lines_of(out / "results.jsonl"),
+        ),
+        Killed(
+            "data pack",
+            lambda out: [*pack, "-o", str(out)],
+            packed,
+            stages,
+            lambda out: [*pack, "-o", str(out), *(["--overwrite"] if out.is_dir() else [])],
         ),
     ]
 
