@@ -262,6 +262,13 @@ def test_metrics_are_checked(run: Path, line: str) -> None:
         LinkPredictor.load(run, "cpu")
 
 
+def test_the_facts_of_a_model_are_checked(run: Path) -> None:
+    weights, facts = read_tensors(run / "model.safetensors")
+    write_tensors(run / "model.safetensors", weights, facts | {"best_epoch": "-0.0"})
+    with pytest.raises(RunError, match=r"model\.safetensors is damaged"):
+        LinkPredictor.load(run, "cpu")
+
+
 @pytest.mark.parametrize("change", ["best", "adam", "history", "epoch"])
 def test_checkpoints_are_checked(run: Path, change: str) -> None:
     tensors, facts = read_tensors(run / "checkpoint.safetensors")

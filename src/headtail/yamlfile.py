@@ -33,8 +33,8 @@ def read_yaml(file: Path) -> object:
             loader.dispose()
     except OSError as error:
         raise ConfigError(f"cannot read settings {file}: {error.strerror}.") from error
-    # ValueError: no UTF-8, or a date or number that there is not.
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+    # No UTF-8, a date or number that there is not, or a tag on something that it does not fit.
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError, AttributeError, TypeError) as error:
         raise ConfigError(f"{file} is not valid YAML: {error}") from error
 
 

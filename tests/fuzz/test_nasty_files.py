@@ -144,12 +144,13 @@ def test_yaml_that_means_a_billion_values(tmp_path: Path) -> None:
         "epochs: " + "[" * 5000,
         "epochs: " + "1" * 5000,
         "epochs: 2024-99-99",
+        "epochs: !!timestamp x",
         "epochs: !!python/object/apply:os.abort []",
         "x" * 300_000,
         "? [a]\n: b",
         "epochs: 2",
     ],
-    ids=["cycle", "deep", "long integer", "no date", "code", "large", "list as key", "fine"],
+    ids=["cycle", "deep", "long integer", "no date", "no time", "code", "large", "list as key", "fine"],
 )
 def test_yaml(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
@@ -196,9 +197,9 @@ def test_a_field_of_ten_million_characters(tmp_path: Path) -> None:
     (tmp_path / "g.csv").write_text(RING + "9" * 10**7 + ",1\n")
     graph = load(tmp_path / "g.csv")
     assert graph.num_nodes == 4
-    with pytest.raises(HeadtailError) as caught:
-        graph.names.find(["8" * 10**7])
-    assert len(str(caught.value)) < 2000
+    assert len(told(lambda: graph.names.find(["8" * 10**7]))) < 2000
+    assert len(told(lambda: graph.names.find(["9" * (10**7 - 1)]))) < 2000
+    assert len(told(lambda: graph.names.find(["99"]))) < 2000
     (tmp_path / "g.csv").write_text("x" * 10**7 + ",b\n0,1\n")
     assert len(links(tmp_path, "g.csv", (tmp_path / "g.csv").read_bytes())) < 2000
 

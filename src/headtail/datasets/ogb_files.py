@@ -38,14 +38,18 @@ def read_csv_matrix(path: Path, kind: Literal["int64", "float32"]) -> NDArray[An
         # Types are told, not found out: what is no number is refused at the first, and never held as text.
         types = {f"f{position}": pa.type_for_alias(kind) for position in range(columns)}
         with unpacked(path, copies=1) as stream:
-            # Block after block, so that the first wrong one is also the last.
+            # Block after block, so that the first wrong one is also the last. One thread: unpacking takes the most time.
             blocks = pacsv.open_csv(
                 pa.PythonFile(stream, "r"),
                 read_options=pacsv.ReadOptions(use_threads=False, autogenerate_column_names=True),
                 convert_options=pacsv.ConvertOptions(column_types=types),
             )
-            table = pa.Table.from_batches(blocks)
-        refuse_beyond_memory(str(path), table.num_rows * columns * np.dtype(kind).itemsize)
+            batches, held = [], 0
+            for batch in blocks:
+                batches.append(batch)
+                held += batch.nbytes
+                refuse_beyond_memory(str(path), held)  # the matrix takes as much again
+        table = pa.Table.from_batches(batches)
         matrix = np.empty((table.num_rows, columns), dtype=kind)
         for position, column in enumerate(table.columns):
             if column.null_count:

@@ -73,16 +73,18 @@ class NodeNames:
     def _hint(self, name: str) -> str:
         if self.index is None:
             return f"its nodes are the numbers 0 to {self.num_nodes - 1}."
-        # Near names are searched among those that share a beginning, so that a million names stay fast.
+        # Near names are searched among those that share a beginning, so that a million names stay fast; and among short
+        # ones, for comparing two texts takes the product of their lengths.
         names = self.index.astype(str)
-        alike = names[names.str.startswith(name[:2])] if name else names[:0]
-        pool = list(alike[:2000])
+        alike = names[names.str.startswith(name[:2])] if 0 < len(name) <= _LONGEST_COMPARED else names[:0]
+        pool = [other for other in alike[:2000] if len(other) <= _LONGEST_COMPARED]
         if not pool:
             return f"names look like {', '.join(map(repr, list(names[:3])))}."
         near = difflib.get_close_matches(name, pool, n=1, cutoff=0.5)
         return f"did you mean {near[0]!r}?" if near else f"names look like {', '.join(map(repr, pool[:3]))}."
 
 
+_LONGEST_COMPARED = 200
 _NO_INTEGER = np.iinfo(np.int64).min
 
 

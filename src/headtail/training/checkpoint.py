@@ -160,7 +160,12 @@ def load_model(folder: Path, fingerprint: str) -> tuple[dict[str, Tensor], int]:
     weights, facts = read_tensors(folder / MODEL_FILE)
     if facts.get("fingerprint") != fingerprint:
         raise RunError(f"{folder / MODEL_FILE} was trained on another graph than the one in {folder}.")
-    return weights, int(str(facts.get("best_epoch", 0)))
+    try:
+        return weights, int(str(facts.get("best_epoch", 0)))
+    except ValueError as error:
+        raise RunError(
+            f"{folder / MODEL_FILE} is damaged ({error}); restore it from a copy, or train again."
+        ) from error
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
