@@ -38,7 +38,7 @@ def read_csv_matrix(path: Path, kind: Literal["int64", "float32"]) -> NDArray[An
         # Types are told, not found out: what is no number is refused at the first, and never held as text.
         types = {f"f{position}": pa.type_for_alias(kind) for position in range(columns)}
         with unpacked(path, copies=1) as stream:
-            # Block after block, so that the first wrong one is also the last. One thread: unpacking takes the most time.
+            # Block after block, so that the first wrong one is also the last; unpacking takes longer than one thread.
             blocks = pacsv.open_csv(
                 pa.PythonFile(stream, "r"),
                 read_options=pacsv.ReadOptions(use_threads=False, autogenerate_column_names=True),
