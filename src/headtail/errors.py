@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 # A message quotes what files hold, which may be ten million characters, or codes that a terminal would obey.
 _LONGEST, _END = 1500, 300
+_LONGEST_NAME, _MOST_NAMES = 200, 1000
 
 
 class HeadtailError(Exception):
@@ -47,8 +48,9 @@ def _one_line(message: str) -> str:
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Returns the tail of an error message: the nearest valid name, then all of them, nearest first."""
     names = sorted(set(valid))
-    # What is far longer than a name is none; comparing it would take long.
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) if len(name) <= _LONGEST else []
+    # Comparing takes the product of the lengths: of what is far longer than a name, or of a million names, too long.
+    short = [other for other in names[:_MOST_NAMES] if len(other) <= _LONGEST_NAME]
+    near = difflib.get_close_matches(name, short, n=3, cutoff=0.5) if len(name) <= _LONGEST_NAME else []
     rest = [other for other in names if other not in near]
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"{hint}Valid: {', '.join(near + rest)}."

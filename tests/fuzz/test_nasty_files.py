@@ -204,6 +204,13 @@ def test_a_field_of_ten_million_characters(tmp_path: Path) -> None:
     assert len(links(tmp_path, "g.csv", (tmp_path / "g.csv").read_bytes())) < 2000
 
 
+@pytest.mark.parametrize("columns", [b"," * 10**6, b",".join(b"c%d" % place for place in range(10**5))])
+def test_a_million_columns(tmp_path: Path, columns: bytes) -> None:
+    (tmp_path / "g.csv").write_bytes(columns + b"\n1,2\n")
+    told(lambda: load(tmp_path / "g.csv"))
+    told(lambda: load(tmp_path / "g.csv", source_column="c"))
+
+
 @pytest.mark.parametrize("identifier", ["-1", "9223372036854775808", "-9223372036854775809", "1" * 400])
 def test_ids_beyond_64_bits_are_names_and_no_rows(tmp_path: Path, identifier: str) -> None:
     (tmp_path / "g.csv").write_text(f"{RING}{identifier},1\n")

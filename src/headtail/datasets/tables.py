@@ -1,5 +1,6 @@
 """One way to look at tables, whether delimited text, Parquet or a pandas DataFrame."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -114,7 +115,7 @@ def open_table(
     else:
         known = ", ".join([*SEPARATORS, *PARQUET])
         raise DataError(f"{source}: no table format is known by this suffix; use one of {known}, or .gz after it")
-    twice = [name for name in table.columns if table.columns.count(name) > 1]
+    twice = [name for name, count in Counter(table.columns).items() if count > 1]
     if twice:
         raise DataError(f"{table.source}: two columns are called {twice[0]!r}; rename one")
     return table

@@ -157,9 +157,10 @@ def load_model(folder: Path, fingerprint: str) -> tuple[dict[str, Tensor], int]:
     Raises:
         RunError: the file is missing, damaged, or belongs to another graph.
     """
-    weights, facts = read_tensors(folder / MODEL_FILE)
+    path = folder / MODEL_FILE
+    weights, facts = read_tensors(path)
     if facts.get("fingerprint") != fingerprint:
-        raise RunError(f"{folder / MODEL_FILE} was trained on another graph than the one in {folder}.")
+        raise RunError(f"{path} was trained on another graph than the one in {folder}.")
     try:
         return weights, int(str(facts.get("best_epoch", 0)))
     except ValueError as error:

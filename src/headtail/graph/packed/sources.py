@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,6 +185,6 @@ def _text(path: Path, suffix: str) -> FileTable:
 
 
 def _refuse_twice(path: Path, columns: Sequence[str]) -> None:
-    twice = [name for name in columns if list(columns).count(name) > 1]
+    twice = [name for name, count in Counter(columns).items() if count > 1]
     if twice:
         raise DataError(f"{path}: two columns are called {twice[0]!r}; rename one")
