@@ -148,7 +148,7 @@ def train(graph: str, batches: int) -> dict[str, object]:
     start = last = time.perf_counter()
     method.model.train()
     method._training.graph.expect_reads(at_random=True)
-    for number, batch in enumerate(source.epoch(torch.Generator().manual_seed(0)), 1):
+    for number, batch in enumerate(method.drawn(source, torch.Generator().manual_seed(0)), 1):
         loss = step(batch)
         losses.append(float(loss.value))
         links += loss.links

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from headtail.graph.csr import CSR
 from headtail.graph.mapped import MappedCSR, MappedView
+from headtail.graph.pages import expect_reads, expect_rows
 from headtail.graph.pre_encoding import pre_encode, pre_encode_on_disk
-from headtail.graph.scratch import expect_reads
 from headtail.graph.tables import Table, rows_of
 from headtail.graph.view import GraphView, both_ways
 
@@ -79,6 +79,11 @@ class MessageGraph:
         """Tells the system how features in files are going to be read: row by row at random, or in order."""
         for table in (self.features, self.pre_encoded) if self.on_disk else ():
             expect_reads(table if isinstance(table, Tensor) else table.values, at_random)
+
+    def expect_rows(self, read: Tensor, encoded: Tensor) -> None:
+        """Has the system read, of what lies in files, the features and the pre-encoded features of some nodes."""
+        for table, nodes in ((self.features, read), (self.pre_encoded, encoded)) if self.on_disk else ():
+            expect_rows(table if isinstance(table, Tensor) else table.values, nodes)
 
     @cached_property
     def residual(self) -> Tensor:

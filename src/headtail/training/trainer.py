@@ -165,7 +165,7 @@ class GnnMethod(Learner[Batch]):
     def batches(self) -> EpochBatches[Batch]:
         """Composes the source of batches, and shows the scorer what evidence usually looks like."""
         self._standardise()
-        batches = self._plain_batches()
+        batches, self.reads_disk = self._plain_batches(), self._placement.on_disk
         if not self.captures:
             return batches
         seed = self.config.training.seed
