@@ -173,7 +173,9 @@ def judge(graph: str) -> dict[str, object]:
     """Encodes all nodes with an untrained model, and ranks the validation links."""
     from headtail import load
     from headtail.evaluation.parts import evaluate_part
+    from headtail.memory import keep_freed_memory
 
+    keep_freed_memory()
     method = method_of(load(graph))
     start = time.perf_counter()
     scorer = method.scorer(method.task.train_view)

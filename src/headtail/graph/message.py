@@ -11,7 +11,7 @@ from headtail.graph.csr import CSR
 from headtail.graph.mapped import MappedCSR, MappedView
 from headtail.graph.pages import expect_reads, expect_rows
 from headtail.graph.pre_encoding import pre_encode, pre_encode_on_disk
-from headtail.graph.tables import Table, rows_of
+from headtail.graph.tables import HostTable, Table, rows_of
 from headtail.graph.view import GraphView, both_ways
 
 NORMALISATIONS = ("row", "column", "symmetric")
@@ -74,6 +74,13 @@ class MessageGraph:
         if self.on_disk:
             return pre_encode_on_disk(self.adjacency, self.features, self.layers, self.kept)
         return pre_encode(self.adjacency, self.features, self.layers)
+
+    @property
+    def fetched_features(self) -> Table:
+        """X [N, d]; where it lies in a file, rows are to be fetched together instead of read one by one."""
+        if not self.on_disk or isinstance(self.features, HostTable):
+            return self.features
+        return HostTable(self.features, self.device, on_disk=True)
 
     def expect_reads(self, at_random: bool) -> None:
         """Tells the system how features in files are going to be read: row by row at random, or in order."""

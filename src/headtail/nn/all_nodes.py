@@ -10,12 +10,16 @@ from torch import Tensor, nn
 from headtail.graph.message import MessageGraph
 from headtail.graph.tables import HostTable, Table, fill, new_table, rows_of, sources_of, write_rows
 from headtail.kernels.blocks import block_size, in_blocks
+from headtail.memory import available_bytes
 from headtail.nn.convolutions import Convolution, PygConvolution
 from headtail.nn.norm import GraphNorm
 from headtail.nn.statistics import ColumnMoments
 
 # On a CPU, all nodes are encoded in blocks of rows that hold about this many elements; on a GPU, in what fits.
 BLOCK_ELEMENTS = 2**26
+# Blocks that read a table on disk may take this share of the memory that is there: each reads most of its pages, so
+# there are to be few.
+DISK_SHARE = 0.4
 # What a block holds, about: so many copies of each row; of each entry's message, where messages are written down;
 # and numbers per entry where they are not.
 ROW_COPIES, ENTRY_COPIES, ENTRY_NUMBERS = 6, 4, 8
@@ -38,7 +42,9 @@ def encode_layer(
         x: the layer's input [N, in]; added to what comes out where `residual`.
     """
     nodes, costs = graph.num_nodes, row_costs(convolution, pointers, fetched=isinstance(x, HostTable))
-    size = block_size(graph.device, x.dtype.itemsize, BLOCK_ELEMENTS)
+    on_disk = isinstance(x, HostTable) and x.on_disk
+    most = int(DISK_SHARE * available_bytes()) // x.dtype.itemsize if on_disk else 0
+    size = block_size(graph.device, x.dtype.itemsize, max(BLOCK_ELEMENTS, most))
     h = new_table(nodes, convolution.out_dim, x, HEADS)
     of_graph = norm_of(finish).statistics == "graph"  # not known before all rows are
 

@@ -90,7 +90,7 @@ class HeadEncoder(nn.Module):
 
         Two layers are held at a time, on the device where they fit, and what a block needs.
         """
-        x, pointers = graph.features, graph.adjacency.row_ptr.cpu()
+        x, pointers = graph.fetched_features, graph.adjacency.row_ptr.cpu()
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
             assert isinstance(convolution, Convolution)
             x = encode_layer(convolution, finish, graph, pointers, x, residual=layer > 0)
