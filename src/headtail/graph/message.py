@@ -88,8 +88,8 @@ class MessageGraph:
             expect_reads(table if isinstance(table, Tensor) else table.values, at_random)
 
     def expect_rows(self, read: Tensor, encoded: Tensor) -> None:
-        """Has the system read, of what lies in files, the features and the pre-encoded features of some nodes."""
-        for table, nodes in ((self.features, read), (self.pre_encoded, encoded)) if self.on_disk else ():
+        """Has the system read features, and pre-encoded features, of some nodes from files before they are needed."""
+        for table, nodes in ((self.features, read), (self.pre_encoded, encoded)):
             expect_rows(table if isinstance(table, Tensor) else table.values, nodes)
 
     @cached_property

@@ -11,6 +11,8 @@ from torch import Tensor
 
 # process_madvise of Linux, which no C library of today names; ranges that it takes in one call.
 _PROCESS_MADVISE, _MOST_RANGES = 440, 1024
+# Pages between two rows that are read as well: that takes less time than reading twice.
+_GAP = 8
 
 
 def expect_reads(table: Tensor, at_random: bool) -> None:
@@ -37,12 +39,11 @@ def expect_rows(table: Tensor, rows: Tensor) -> None:
 
 
 def _page_ranges(table: Tensor, rows: Tensor) -> NDArray[np.int64]:
-    """Returns [ranges, 2], address and bytes of the pages that hold some rows of a contiguous table, in their order."""
+    """Returns [ranges, 2], address and bytes of the pages that hold some rows of a table, in their order."""
     width = table.stride(0) * table.element_size()
-    # Sorted, so that neighbours on the disk are asked for together.
     start = table.data_ptr() + torch.sort(rows.cpu().reshape(-1)).values.numpy() * width
     first, last = start // mmap.PAGESIZE, (start + width - 1) // mmap.PAGESIZE
-    apart = first[1:] > last[:-1] + 1
+    apart = first[1:] > last[:-1] + 1 + _GAP
     first, last = first[np.append(True, apart)], last[np.append(apart, True)]
     return np.stack([first, last - first + 1], axis=1) * mmap.PAGESIZE
 

@@ -18,8 +18,8 @@ from headtail.kernels.room import has_room, tell_spilled
 # A block of columns, what it is multiplied into, and a copy on the way may take this share of a GPU's free memory; on
 # a CPU, blocks have so many columns.
 COLUMN_SHARE, COLUMN_COPIES, COLUMNS_ON_CPU = 0.5, 3, 64
-# Rows of a file that are asked for before the first of them is waited for: pages of 512 MiB at most.
-ROWS_EXPECTED = 2**17
+# Rows of a file that are asked for together, while those before them are copied.
+ROWS_EXPECTED = 2**15
 
 
 class HostTable:
@@ -56,10 +56,13 @@ class HostTable:
         if not self.on_disk:
             return host_rows(self.values, index, self.device)
         out = torch.empty(index.numel(), self.shape[1], dtype=self.dtype, device=self.device)
-        for first in range(0, index.numel(), ROWS_EXPECTED):
-            some = index[first : first + ROWS_EXPECTED].cpu()
-            expect_rows(self.values, some)
-            out[first : first + ROWS_EXPECTED] = host_rows(self.values, some, self.device)
+        parts = torch.split(index.cpu(), ROWS_EXPECTED)
+        expect_rows(self.values, parts[0])
+        for number, part in enumerate(parts):
+            for coming in parts[number + 1 : number + 2]:
+                expect_rows(self.values, coming)
+            first = number * ROWS_EXPECTED
+            out[first : first + part.numel()] = host_rows(self.values, part, self.device)
         return out
 
     def block(self, first: int, last: int) -> Tensor:

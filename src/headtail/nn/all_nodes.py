@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from headtail.graph.message import MessageGraph
 from headtail.graph.tables import HostTable, Table, fill, new_table, rows_of, sources_of, write_rows
 from headtail.kernels.blocks import block_size, in_blocks
-from headtail.memory import available_bytes
+from headtail.memory import available_bytes, hand_back_surplus
 from headtail.nn.convolutions import Convolution, PygConvolution
 from headtail.nn.norm import GraphNorm
 from headtail.nn.statistics import ColumnMoments
@@ -54,6 +54,7 @@ def encode_layer(
         sources, adjacency = sources_of(x, graph.adjacency.block(first, last))
         rows: Tensor = convolution(sources, targets, adjacency)
         write_rows(h, first, rows if of_graph else finish(rows, targets if residual else None))
+        hand_back_surplus()
         return last
 
     in_blocks(convolve, nodes, size, HEADS)

@@ -174,7 +174,8 @@ class BatchSampler:
                 self.graph, targets, self.layers, numbering, generator, self.reads_features
             )
             batch = replace(batch, neighbourhood=neighbourhood)
-        self._expect_rows(batch)
+        if self.graph.on_disk:
+            self._expect_rows(batch)
         return batch
 
     def _expect_rows(self, batch: Batch) -> None:
