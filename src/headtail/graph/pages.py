@@ -12,7 +12,7 @@ from torch import Tensor
 # process_madvise of Linux, which no C library of today names; ranges that it takes in one call.
 _PROCESS_MADVISE, _MOST_RANGES = 440, 1024
 # Pages between two rows that are read as well: that takes less time than reading twice.
-_GAP = 8
+_GAP = 2
 
 
 def expect_reads(table: Tensor, at_random: bool) -> None:
