@@ -6,7 +6,7 @@ from fused_case import DEVICE, assert_close, needs_kernels
 from torch import Tensor
 
 from headtail.kernels import finish as module
-from headtail.kernels.finish import finish
+from headtail.kernels.finish import Running, finish
 
 SHAPES = [(1, 1), (2, 3), (17, 8), (130, 5), (300, 64), (70, 256)]
 
@@ -114,3 +114,26 @@ def test_padding_may_hold_anything() -> None:
     for have, want in zip(found, wanted, strict=True):
         rows = have[:30] if have.shape[0] == 40 else have
         assert_close(rows, want, 1e-6)
+
+
+@needs_kernels
+@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize(("n", "count"), [(40, None), (40, 31), (1, None)])
+def test_running_statistics_take_in_every_batch(
+    n: int, count: int | None, unbiased: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    h, _, parameters, _ = inputs(n, 8, seed=3)
+
+    def statistics(kind: torch.dtype, device: torch.device) -> list[Tensor]:
+        running = Running(*(torch.full((8,), x, dtype=kind, device=device) for x in (0.5, 2.0)), 0.1, unbiased)
+        counted = None if count is None else torch.tensor(count, device=device)
+        for factor in (1.0, 3.0):
+            given = [x.to(device, kind) for x in [h * factor, *parameters]]
+            finish(given[0], None, *given[1:], True, True, counted, running)
+        return [running.mean, running.spread]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "fused", lambda x: False)
+        wanted = statistics(torch.float64, torch.device("cpu"))
+    for have, want in zip(statistics(torch.float32, DEVICE), wanted, strict=True):
+        assert_close(have, want, 1e-5)
