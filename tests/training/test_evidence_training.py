@@ -19,7 +19,8 @@ from headtail.graph.graph import build_graph
 from headtail.graph.pairs import Pairs
 from headtail.graph.task import make_task
 from headtail.training.observer import Observer
-from headtail.training.trainer import GnnMethod, evidence_kinds
+from headtail.training.surroundings import evidence_kinds
+from headtail.training.trainer import GnnMethod
 from random_graphs import as_pairs
 from tiny_runs import SMALL, small_graph
 

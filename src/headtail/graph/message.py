@@ -100,7 +100,7 @@ class MessageGraph:
             return self
         other = replace(self, features=self.features.to(kind))
         other.__dict__["pre_encoded"] = self.pre_encoded.to(kind)
-        other.__dict__["residual"] = self.residual_of(slice(None)).to(kind)
+        other.__dict__["residual"] = torch.sub(self.features, self.pre_encoded).to(kind)
         return other
 
     @cached_property

@@ -16,6 +16,8 @@ from headtail.nn.statistics import ColumnMoments
 
 # On a CPU, all nodes are encoded in blocks of rows that hold about this many elements; on a GPU, in what fits.
 BLOCK_ELEMENTS = 2**26
+# What most of a block is, whatever the precision that rows are kept in.
+WORKED_IN = torch.float32
 # What a block holds, about: so many copies of each row; of each entry's message, where messages are written down;
 # and numbers per entry where they are not.
 ROW_COPIES, ENTRY_COPIES, ENTRY_NUMBERS = 6, 4, 8
@@ -38,7 +40,7 @@ def encode_layer(
         x: the layer's input [N, in]; added to what comes out where `residual`.
     """
     nodes, costs = graph.num_nodes, row_costs(convolution, pointers, fetched=isinstance(x, HostTable))
-    size = block_size(graph.device, x.dtype.itemsize, BLOCK_ELEMENTS)
+    size = block_size(graph.device, WORKED_IN.itemsize, BLOCK_ELEMENTS)
     h = new_table(nodes, convolution.out_dim, x, HEADS)
     of_graph = norm_of(finish).statistics == "graph"  # not known before all rows are
 
@@ -118,7 +120,7 @@ def settle_branch(
 
 def rows_at_once(x: Table, dim: int) -> int:
     """Returns how many rows of x that become `dim` columns are worked on at a time."""
-    elements = block_size(x.device, x.dtype.itemsize, BLOCK_ELEMENTS)
+    elements = block_size(x.device, WORKED_IN.itemsize, BLOCK_ELEMENTS)
     return max(1, elements // (ROW_COPIES * max(x.shape[1], dim)))
 
 

@@ -70,6 +70,7 @@ class GraphNorm(nn.Module):
         if plus is not None:
             previous = plus if previous is None else previous + plus
         if not self.training:
+            x = x.float() if x.dtype == torch.bfloat16 else x
             mean, spread = self.running_mean, self.running_spread
             if self.statistics == "graph":
                 mean, spread = moments(x, self.alpha)

@@ -19,6 +19,7 @@ class ColumnMoments:
         Blocks are centred by their own mean before they are joined (Chan, Golub and LeVeque), which loses no digits
         where the mean is large.
         """
+        block = block.float() if block.dtype == torch.bfloat16 else block
         rows, mean = block.shape[0], block.mean(dim=0)
         squares = (block - mean).square_().sum(dim=0)
         if self.rows:

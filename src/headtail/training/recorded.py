@@ -88,7 +88,9 @@ class RecordedBatches:
         order = self.sampler.batches.order(generator)
         bounds = self.sampler.batches.bounds.tolist()
         rooms = [sizes.positives for sizes in self.sizes]
-        sizes = [bisect_left(rooms, count) for count in positives_of(self.sampler, order).tolist()]
+        # One that is larger than any epoch was to have is tried in the largest, and does not fit.
+        counts = positives_of(self.sampler, order).tolist()
+        sizes = [min(bisect_left(rooms, count), len(rooms) - 1) for count in counts]
         self._start(order, generator.initial_seed())
         self._draw_beside(0, sizes[0])
         for number in range(len(self)):
