@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 # Keys that one program works on, its warps, and the bits of a digit.
-KEYS, WARPS, LEAST_BITS, MOST_BITS = 256, 4, 5, 9
+KEYS, WARPS, LEAST_BITS, MOST_BITS = 512, 4, 5, 9
 ROWS = 256
 
 
