@@ -128,10 +128,10 @@ class ProcessRanks(Ranks):
 
     def each(self, x: Tensor) -> Tensor:
         given = x.detach().to(self._meeting).reshape(-1)
-        found = given.new_empty(self.size * given.numel())
+        found = given.new_empty(self.size, given.numel())
         if given.numel():
             with self._together():
-                dist.all_gather_into_tensor(found, given, group=self._group)
+                dist.all_gather(list(found), given, group=self._group)
         return found.view(self.size, *x.shape).to(x.device)
 
     def of_first(self, x: Tensor) -> Tensor:
