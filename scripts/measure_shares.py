@@ -17,6 +17,7 @@ import torch
 
 from headtail.graph.message import MessageGraph
 from headtail.graph.view import GraphView
+from headtail.memory import keep_freed_memory
 from headtail.nn.models import MODELS, ModelShape
 from headtail.ranks import Ranks, joined
 
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--statistics", default="graph", choices=["graph", "running"])
     a = parser.parse_args()
+    keep_freed_memory()
     features = torch.randn(a.nodes, a.columns, generator=torch.Generator().manual_seed(0))
     shape = ModelShape(a.columns, a.hidden, a.layers, norm_statistics=a.statistics)
     with joined("cpu") as ranks, torch.no_grad():

@@ -231,9 +231,7 @@ def _introduced(ranks: ProcessRanks, where: torch.device, timeout: timedelta) ->
         ranks.own_gpus(where, timeout)
     elif on_gpu and ranks.leads:
         seen = len(set(gpus[ables > 0].tolist()))
-        LOG.warning(
-            "%d ranks share %d GPUs, so they speak gloo; NCCL is faster, and takes a GPU each.", ranks.size, seen
-        )
+        LOG.warning("%d GPUs for %d ranks: they speak gloo. NCCL is faster, and takes a GPU each.", seen, ranks.size)
     return ranks
 
 

@@ -9,6 +9,20 @@ from contextlib import contextmanager
 SECONDS = 120
 
 
+def torchrun(
+    *arguments: str, ranks: int = 2, python: tuple[str, ...] = ("-m", "headtail"), **environment: str
+) -> subprocess.Popen[str]:
+    """Starts ranks by PyTorch's launcher."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    return subprocess.Popen(
+        [sys.executable, *launcher, *python, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+    )
+
+
 @contextmanager
 def two_processes(
     *arguments: str, python: tuple[str, ...] = ("-m", "headtail"), **environment: str

@@ -3,15 +3,13 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from real_ranks import SECONDS, two_processes
+from real_ranks import SECONDS, torchrun, two_processes
 
 from headtail import LinkPredictor
 from headtail.cli import main
@@ -30,17 +28,6 @@ def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "links.csv"
     table[table.source != table.target].to_csv(path, index=False)
     return path
-
-
-def torchrun(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "headtail"]
-    return subprocess.Popen(
-        [*command, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
-    )
 
 
 def wait_for_epochs(run: Path, epochs: int) -> None:

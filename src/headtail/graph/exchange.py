@@ -10,7 +10,7 @@ from headtail.ranks import Ranks
 
 # What an exchange holds beside the tables: the blocks of all ranks together take about so many bytes. All ranks must
 # cut alike, so it does not depend on the memory that one of them has.
-BLOCK_BYTES = 2**26
+BLOCK_BYTES = 2**23
 
 
 def exchange_rows(ranks: Ranks, table: Table, bounds: list[int]) -> None:
