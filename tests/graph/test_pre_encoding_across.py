@@ -156,6 +156,8 @@ def test_ranks_that_have_it_give_it_to_those_that_do_not(
         folder.mkdir(exist_ok=True)
     wanted = values(pre_encode_on_disk(graph.adjacency, graph.features, 2, folders[0] / "encoded.npy"))
     whole = (folders[0] / "encoded.npy").read_bytes()
+    computed, plain = [], pre_encoding._encode_block
+    monkeypatch.setattr(pre_encoding, "_encode_block", lambda *a: computed.append(a) or plain(*a))
     (folders[1] / "encoded.npy").write_bytes(whole[:-8])  # torn: no such file is ours, but one may be copied in half
 
     def work(ranks: Ranks) -> Tensor:
@@ -166,6 +168,7 @@ def test_ranks_that_have_it_give_it_to_those_that_do_not(
     assert all(torch.equal(found, wanted) for found in on_ranks(4, work))
     assert written == [folders[1] / "encoded.npy"]
     assert written[0].read_bytes() == whole
+    assert computed == []
     assert list(folders[3].iterdir()) == []
 
 

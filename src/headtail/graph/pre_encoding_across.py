@@ -29,17 +29,19 @@ def pre_encode_across(
         kept: that file, to be found again. One rank of every machine writes it, for all that look for it there.
     """
     rows, columns = features.shape
-    bounds = ranks.spans(torch.arange(columns + 1))
     if not on_disk or isinstance(features, HostTable):
         kept = None
     found = None if kept is None else open_kept(kept, rows, columns)
-    lacking, writes = _roles(ranks, kept, found is not None)
-    if found is not None and not lacking:
+    founds, writes = _roles(ranks, kept, found is not None)
+    if found is not None and founds.all():
         return found
+    # Ranks that have it give it to the others, who then have nothing to compute.
+    gives = founds if founds.any() else torch.ones_like(founds)
+    bounds = [0, *(gives.cumsum(0) * columns // gives.sum()).tolist()]
     with keeping(kept, rows, columns) if kept is not None and writes else nullcontext() as file:
         if found is None:
             out, part = _encode(ranks, adjacency, features, layers, bounds, on_disk, kept, file)
-        else:  # others lack it
+        else:
             out, part = None, found[:, bounds[ranks.rank] : bounds[ranks.rank + 1]]
         exchange_columns(ranks, part, bounds, out)
     ranks.sum(torch.zeros(()))  # before it, a file may not have its name yet
@@ -49,16 +51,15 @@ def pre_encode_across(
     return out
 
 
-def _roles(ranks: Ranks, kept: Path | None, found: bool) -> tuple[bool, bool]:
-    """Returns whether any rank lacks the table, and whether this one writes the file that it has not found."""
+def _roles(ranks: Ranks, kept: Path | None, found: bool) -> tuple[Tensor, bool]:
+    """Returns int64 [size], 1 for ranks that have found their file, and whether this one writes what it has not."""
     file = f"none of {ranks}"
     if kept is not None:
         folder = kept.parent.stat()
         file = f"{machine()} {folder.st_dev} {folder.st_ino} {kept.name}"
     founds, files = ranks.each(torch.tensor([found, number_of(file)])).unbind(dim=1)
-    lacking = founds == 0
-    first = (lacking & (files == files[ranks.rank])).int().argmax()
-    return bool(lacking.any()), not found and int(first) == ranks.rank
+    first = ((founds == 0) & (files == files[ranks.rank])).int().argmax()
+    return founds, not found and int(first) == ranks.rank
 
 
 def _encode(
