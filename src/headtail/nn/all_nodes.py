@@ -7,12 +7,14 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from headtail.graph.exchange import exchange_rows
 from headtail.graph.message import MessageGraph
 from headtail.graph.tables import HostTable, Table, fill, new_table, rows_of, sources_of, write_rows
 from headtail.kernels.blocks import block_size, in_blocks
 from headtail.nn.convolutions import Convolution, PygConvolution
 from headtail.nn.norm import GraphNorm
 from headtail.nn.statistics import ColumnMoments
+from headtail.ranks import ALONE, Ranks
 
 # On a CPU, all nodes are encoded in blocks of rows that hold about this many elements; on a GPU, in what fits.
 BLOCK_ELEMENTS = 2**26
@@ -24,55 +26,70 @@ ROW_COPIES, ENTRY_COPIES, ENTRY_NUMBERS = 6, 4, 8
 # Tails that are normalised by statistics of all nodes cost several times the products in blocks. A CPU, which has
 # memory but is slow, does as many as this many blocks at once instead.
 SPARED_BLOCKS = 16
+# A row's products with weights take about as long as summing an entry for every so many columns of the output.
+COLUMNS_PER_ENTRY = 4
 HEADS, TAILS = "encoding all nodes as heads", "encoding all nodes as tails"
 
 Product = Callable[[Tensor], Tensor]
 
 
 def encode_layer(
-    convolution: Convolution, finish: nn.Module, graph: MessageGraph, pointers: Tensor, x: Table, residual: bool
+    convolution: Convolution,
+    finish: nn.Module,
+    graph: MessageGraph,
+    pointers: Tensor,
+    x: Table,
+    residual: bool,
+    ranks: Ranks = ALONE,
 ) -> Table:
     """Returns a layer's output for all nodes, in evaluation mode.
+
+    Each of several ranks encodes a range of rows, and gets those of the others.
 
     Args:
         convolution, finish: the layer.
         graph: who is a neighbour of whom; `pointers` are its row pointers on the CPU.
         x: the layer's input [N, in]; added to what comes out where `residual`.
+        ranks: who encodes; all must have the same input.
     """
     nodes, costs = graph.num_nodes, row_costs(convolution, pointers, fetched=isinstance(x, HostTable))
     size = block_size(graph.device, WORKED_IN.itemsize, BLOCK_ELEMENTS)
     h = new_table(nodes, convolution.out_dim, x, HEADS)
     of_graph = norm_of(finish).statistics == "graph"  # not known before all rows are
+    bounds = ranks.spans(pointers + torch.arange(nodes + 1) * -(-convolution.out_dim // COLUMNS_PER_ENTRY))
+    begin, end = bounds[ranks.rank], bounds[ranks.rank + 1]
 
     def convolve(first: int, size: int) -> int:
-        last = last_row(costs, first, size)
+        last = min(last_row(costs, first, size), end)
         targets = rows_of(x, slice(first, last))
         sources, adjacency = sources_of(x, graph.adjacency.block(first, last))
         rows: Tensor = convolution(sources, targets, adjacency)
         write_rows(h, first, rows if of_graph else finish(rows, targets if residual else None))
         return last
 
-    in_blocks(convolve, nodes, size, HEADS)
+    in_blocks(convolve, end, size, HEADS, begin)
     if of_graph:
-        _finish_all(finish, h, x if residual else None)
+        _finish_all(finish, h, x if residual else None, begin, end, ranks)
+    exchange_rows(ranks, h, bounds)
     return h
 
 
-def _finish_all(finish: nn.Module, h: Table, previous: Table | None) -> None:
-    """Finishes all rows of h in place with their own statistics."""
+def _finish_all(finish: nn.Module, h: Table, previous: Table | None, begin: int, end: int, ranks: Ranks) -> None:
+    """Finishes rows begin … end − 1 of h, which are this rank's, in place with the statistics of all."""
     moments, settled, size = ColumnMoments(), deepcopy(finish), rows_at_once(h, h.shape[1])
 
     def look(first: int, size: int) -> int:
-        moments.add(rows_of(h, slice(first, first + size)))
-        return first + size
+        last = min(first + size, end)
+        moments.add(rows_of(h, slice(first, last)))
+        return last
 
     def finished(rows: slice) -> Tensor:
         out: Tensor = settled(rows_of(h, rows), None if previous is None else rows_of(previous, rows))
         return out
 
-    in_blocks(look, h.shape[0], size, HEADS)
-    moments.settle(norm_of(settled))
-    fill(h, finished, size, HEADS)
+    in_blocks(look, end, size, HEADS, begin)
+    moments.settle(norm_of(settled), ranks)
+    fill(h, finished, size, HEADS, begin, end)
 
 
 def add_rows(u: Table, v: Table, what: str) -> None:
@@ -101,21 +118,30 @@ def last_row(costs: Tensor, first: int, size: int) -> int:
 
 
 def settle_branch(
-    products: Sequence[Product], finishes: nn.ModuleList, inputs: Callable[[slice], Tensor], nodes: int, size: int
+    products: Sequence[Product],
+    finishes: nn.ModuleList,
+    inputs: Callable[[slice], Tensor],
+    own: slice,
+    size: int,
+    ranks: Ranks,
 ) -> None:
-    """Gives the norms of a branch of the tail encoder the statistics of all nodes, layer after layer."""
+    """Gives the norms of a branch of the tail encoder the statistics of all nodes, layer after layer.
+
+    Of several ranks, each looks at the rows `own`, so many at a time.
+    """
 
     def look(moments: ColumnMoments, depth: int, first: int, size: int) -> int:
-        h = inputs(slice(first, first + size))
+        last: int = min(first + size, own.stop)
+        h = inputs(slice(first, last))
         for layer in range(depth):
             h = finishes[layer](products[layer](h), h if layer else None)
         moments.add(products[depth](h))
-        return first + size
+        return last
 
     for depth, finish in enumerate(finishes):
         moments = ColumnMoments()
-        in_blocks(partial(look, moments, depth), nodes, size, TAILS)
-        moments.settle(norm_of(finish))
+        in_blocks(partial(look, moments, depth), own.stop, size, TAILS, own.start)
+        moments.settle(norm_of(finish), ranks)
 
 
 def rows_at_once(x: Table, dim: int) -> int:

@@ -12,7 +12,7 @@ from headtail.kernels.launch import fused
 from headtail.kernels.layer import finish_product
 from headtail.kernels.product import Product
 from headtail.kernels.unit import unit_rows
-from headtail.nn.norm_across import finish_across
+from headtail.nn.norm_across import finish_across, moments_across
 from headtail.ranks import ALONE, Ranks
 
 Statistics = Literal["running", "graph"]
@@ -29,7 +29,7 @@ class GraphNorm(nn.Module):
             ones, so the running statistics of training do not quite fit evaluation.
 
     Attributes:
-        ranks: who has the rows in training; those of all ranks are one graph.
+        ranks: who has the rows, in training and wherever statistics are the graph's; those of all ranks are one graph.
     """
 
     ranks: Ranks = ALONE
@@ -73,7 +73,7 @@ class GraphNorm(nn.Module):
             x = x.float() if x.dtype == torch.bfloat16 else x
             mean, spread = self.running_mean, self.running_spread
             if self.statistics == "graph":
-                mean, spread = moments(x, self.alpha)
+                mean, spread = self._moments(x)
             slope = self.gamma * torch.rsqrt(spread + EPSILON)
             y = torch.addcmul(self.beta - self.alpha * mean * slope, x, slope)
             y = y.relu() if relu else y
@@ -84,6 +84,12 @@ class GraphNorm(nn.Module):
             running.note(*found)
             return y
         return finish(x, previous, *parameters, relu, unit, count, running)[0]
+
+    def _moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if not self.ranks.several:
+            return moments(x, self.alpha)
+        mean, variance, _ = moments_across(self.ranks, x, x.new_ones(x.shape[0], 1))
+        return mean, variance + (1 - self.alpha) ** 2 * mean**2
 
 
 def batch_norm_relu(norm: nn.BatchNorm1d, x: Product, count: Tensor | None = None, ranks: Ranks = ALONE) -> Tensor:

@@ -145,7 +145,7 @@ class GnnMethod(Learner[Batch]):
         how, layers, kept = self.config.graph.normalisation, self.config.model.layers, None
         if isinstance(self.task.graph, PackedGraph) and view is self.task.train_view and self._inputs.structure is None:
             kept = self.task.graph.encoded_file(how, layers)
-        graph = MessageGraph.build(view, self._table(seen), how, layers, self._placement.on_disk, kept)
+        graph = MessageGraph.build(view, self._table(seen), how, layers, self._placement.on_disk, kept, self.ranks)
         return graph.rounded(torch.bfloat16) if self.rounds else graph
 
     def scorer(self, view: GraphView) -> PairScorer:
@@ -154,7 +154,7 @@ class GnnMethod(Learner[Batch]):
         seen = self.surroundings(view)
         seen.graph.expect_reads(at_random=False)
         with mixed("bf16" if self.rounds else "fp32", self.device):
-            rows, columns = self.model.represent_all(seen.graph)
+            rows, columns = self.model.represent_all(seen.graph, self.ranks)
         heads, tails = (columns, rows) if self.config.model.reverse else (rows, columns)
         return EmbeddingScorer(heads, tails, self.model.scorer, self.task.graph.directed, seen.evidence)
 
@@ -163,13 +163,14 @@ class GnnMethod(Learner[Batch]):
     def batches(self) -> EpochBatches[Batch]:
         """Composes the source of batches, and shows the scorer what evidence usually looks like."""
         self._standardise()
+        if self.model.mlp_encodes_nodes and self.config.model.pre_encoding:
+            self._training.graph.prepare()
         batches = self._plain_batches()
         if not self.captures:
             return batches
-        seed = self.config.training.seed
         if isinstance(batches, BatchSampler) and batches.plans is not None:
-            return RecordedBatches(batches, lambda: self._orders(batches), seed)
-        return PaddedBatches.around(batches, seed, self.device)
+            return RecordedBatches(batches, lambda: self._orders(batches), self.config.training.seed)
+        return PaddedBatches.around(batches, self.config.training.seed, self.device)
 
     def _orders(self, sampler: BatchSampler) -> Iterator[Tensor]:
         """Yields the order of every epoch's rows or links, as the epochs will draw them."""
