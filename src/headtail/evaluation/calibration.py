@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.isotonic import isotonic_regression
 from torch import Tensor
 
 from headtail.contract import PairScorer
@@ -92,6 +91,8 @@ def fit_calibration(positives: Tensor, negatives: Tensor) -> Calibration:
     Raises:
         DataError: there are no links or no negatives, or scores are NaN.
     """
+    from sklearn.isotonic import isotonic_regression  # a second and more, which few commands have to wait for
+
     if positives.numel() == 0 or negatives.numel() == 0:
         raise DataError(
             f"{positives.numel()} links and {negatives.numel()} negatives cannot be told apart by their scores: "
