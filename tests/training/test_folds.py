@@ -395,7 +395,7 @@ def telling(directed: bool, folds: int) -> float:
     Links are drawn evenly: only a link itself could tell that it is there. What two nodes have in common is looked at
     as a model could: in their features and in those of their surroundings, and half by half.
     """
-    settings = {"featureless": 16, "negatives": "uniform", "negatives_per_positive": 1}
+    settings = {"featureless": 16, "negatives": "uniform", "negatives_per_positive": 1, "links_per_batch": 4000}
     graph = graph_of(random_links(2000, 20_000, directed), 2000, directed)
     method = method_of(graph, folds=folds, **(STRUCTURE | settings))
     values, positive = [], []
