@@ -156,6 +156,7 @@ def test_a_result_that_does_not_fit_leaves_no_half_of_a_line(disk: Disk) -> None
     assert [result.data for result in read_results(path, pytest.fail)] == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_training_goes_on_once_there_is_room(disk: Disk) -> None:
     class Fill(Observer):
         def epoch_done(self, record: object) -> None:

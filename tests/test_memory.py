@@ -55,6 +55,7 @@ assert all(float(one.min()) == 1 for one in small)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps memory")
 def test_what_lies_free_in_pieces_is_handed_back() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "HEADTAIL_MALLOC"}

@@ -99,6 +99,7 @@ class LocalCase(MethodCase):
             weight.view(-1)[place] -= sign * step
         return (values[0] - values[1]) / (2 * step)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("batches", ["rows", "edges"])
     @pytest.mark.parametrize("directed", [True, False])
     def test_the_loss_falls(self, batches: str, directed: bool) -> None:

@@ -130,6 +130,7 @@ def test_a_table_of_real_runs_is_made_once(tmp_path: Path) -> None:
 # ---- curves
 
 
+@pytest.mark.slow
 def test_curves_are_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Curve] = []
     plot = paper.accuracy_time_plot

@@ -36,6 +36,7 @@ def resident(graph: PackedGraph) -> Graph:
     return Graph(**{name: getattr(graph, name) for name in names}, links=graph.links.clone())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize(
     ("named", "options"),
@@ -92,6 +93,7 @@ def test_rows_are_those_of_the_links(directed: bool, tmp_path: Path) -> None:
     assert sorted(map(tuple, parts)) == sorted({tuple(map(int, pair)) for pair in every})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"method": "symmetric", "batches": "edges"}, {"reverse": True}, {"normalisation": "symmetric"}]
 )

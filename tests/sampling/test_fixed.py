@@ -108,6 +108,7 @@ def test_none_of_the_padding_belongs_to_one_positive(per_positive: int, device: 
         assert int(found.batch.negative_of.bincount().max()) <= 1 + per_positive
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fanout", [Fanout(3, 2), Fanout(None, 2)])
 def test_epochs_of_graphs_with_hubs_fit(fanout: Fanout) -> None:
     generator = torch.Generator().manual_seed(0)

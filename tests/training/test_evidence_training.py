@@ -60,6 +60,7 @@ def strong(raw: RawGraph, **settings: Any) -> LinkPredictor:
 # ---- what is learned ----
 
 
+@pytest.mark.slow
 @DIRECTED
 def test_common_neighbours_solve_what_features_cannot(directed: bool) -> None:
     raw = cliques(directed)
@@ -67,6 +68,7 @@ def test_common_neighbours_solve_what_features_cannot(directed: bool) -> None:
     assert strong(raw, evidence="none").evaluate()["mrr"] < 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("directed", "dated"), [(True, False), (False, True)])
 def test_nothing_is_found_where_only_the_link_itself_would_tell(directed: bool, dated: bool) -> None:
     model = strong(no_reason(directed, dated=dated))
@@ -75,6 +77,7 @@ def test_nothing_is_found_where_only_the_link_itself_would_tell(directed: bool, 
     assert model.evaluate("valid")["mrr"] < 1.7 * CHANCE  # the best of several epochs
 
 
+@pytest.mark.slow
 @DIRECTED
 def test_nothing_is_found_in_structure_where_there_is_no_reason(directed: bool) -> None:
     """Structural features are made of the links: like features of the data, they may not tell held-out ones."""
@@ -228,6 +231,7 @@ SAVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reverse"), [("directed", True), ("undirected", False), ("dated", False), ("featureless", False)]
 )

@@ -184,6 +184,7 @@ def fit(methods: list[Learner[Batch]], folder: Path | None = None, resume: bool 
     return on_ranks(len(methods), work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_all_ranks_end_with_the_same_model(settings: dict[str, Any]) -> None:
     methods = learners(3, **settings)
@@ -199,6 +200,7 @@ def test_all_ranks_end_with_the_same_model(settings: dict[str, Any]) -> None:
     assert first.history[-1]["loss"] == pytest.approx(alone.history[-1]["loss"], rel=0.35)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_ranks(tmp_path: Path) -> None:
     def stopped(methods: list[Learner[Batch]], after: int) -> None:
         class Stop(Observer):
