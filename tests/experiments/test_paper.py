@@ -166,7 +166,7 @@ def test_times_of_a_shared_machine_are_not_drawn(tmp_path: Path, monkeypatch: py
 def test_everything_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All tables on two tiny graphs; the second time nothing is left to do."""
     sources = [tiny_source(tmp_path, "one"), tiny_source(tmp_path, "two", metric="hits@20", directed=False)]
-    run = paper_run(tmp_path, *sources, repeats=2)
+    run = paper_run(tmp_path, *sources)
     first = {name: make_table(name, run) for name in TABLES}
     for text in first.values():
         check_markdown(text)
