@@ -21,7 +21,7 @@ from torch import Tensor
 
 from headtail.contract import PairScorer
 from headtail.errors import ConfigError, DataError
-from headtail.evaluation.metrics import refuse_nan
+from headtail.evaluation.nan import refuse_nan
 from headtail.evaluation.scoring import held_out_scores
 from headtail.graph.task import LinkTask
 
