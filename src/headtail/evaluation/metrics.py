@@ -50,7 +50,10 @@ class Metric:
 
 
 def ranks_from_counts(above: Tensor, level: Tensor) -> Tensor:
-    """Returns float64 [P]: 1 + the mean of the optimistic and the pessimistic count of rivals."""
+    """Returns float64 [P]: 1 + the mean of the optimistic and the pessimistic count of rivals.
+
+    Equal scores share the middle of the ranks they could take, so a constant score is no good rank.
+    """
     return 1 + (above + level).double() / 2
 
 
