@@ -24,7 +24,7 @@ quick: lint
 lint: $(STAMP)
 	$(BIN)/ruff check src tests scripts
 	$(BIN)/ruff format --check src tests scripts
-	$(BIN)/mypy --num-workers 2
+	$(BIN)/mypy
 
 # In an environment of its own: what audits is none of what is audited. Without a network it says so and goes on.
 audit: $(STAMP)

@@ -41,6 +41,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Hands it back: libraries count what is left when a process ends."""
+    gc.unfreeze()
+
+
 @pytest.fixture
 def shared_data() -> Path:
     """The folder of the real graphs, for tests marked `shared`."""

@@ -151,6 +151,7 @@ class EmbeddingCase(MethodCase):
         assert same_weights(weights(one), weights(other))
         assert history(one) != history(trained(method=self.name, epochs=2, dropout=0.2, seed=1))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stop", [(1, None), (3, 2)])
     def test_resume_equals_no_interruption(self, stop: tuple[int, int | None], tmp_path: Path) -> None:
         graph, settings = small_graph(), {"method": self.name, "dropout": 0.3}

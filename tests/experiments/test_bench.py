@@ -82,6 +82,7 @@ def test_one_epoch_is_too_few() -> None:
         bench(bench_graph(SMALL), variant, bench_config(variant, SMALL, {**TINY, "epochs": 1}))
 
 
+@pytest.mark.slow
 def test_ceilings_are_speeds() -> None:
     ceilings = measure_ceilings(torch.device("cpu"), "fp32")
     assert ceilings.flops > 1e8 < ceilings.bytes

@@ -46,6 +46,7 @@ def first(tiny: Graph, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return run, answer
 
 
+@pytest.mark.slow
 def test_the_demo_as_json(first: Demo) -> None:
     run, answer = first
     assert json.loads(json.dumps(answer)) == answer
@@ -63,6 +64,7 @@ def test_the_demo_as_json(first: Demo) -> None:
     assert answer["seconds"] >= sum(result["seconds"] for result in results[1:])
 
 
+@pytest.mark.slow
 def test_predictions_are_marked_with_the_release_that_added_them(first: Demo) -> None:
     run, answer = first
     rows = answer["recommendations"]
@@ -87,6 +89,7 @@ def test_added_links_are_really_found(monkeypatch: pytest.MonkeyPatch, tiny: Gra
     assert years.count(2026) == split.test.positives.shape[1]
 
 
+@pytest.mark.slow
 def test_the_demo_for_people_replaces_an_older_one(
     first: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_settings_that_make_a_label_wrong_are_refused(tmp_path: Path, name: str,
     assert not run.out.exists()
 
 
+@pytest.mark.slow
 def test_a_table_of_real_runs_is_made_once(tmp_path: Path) -> None:
     said: list[str] = []
     run = paper_run(tmp_path, tiny_source(tmp_path), repeats=2, say=said.append)

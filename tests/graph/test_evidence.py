@@ -157,6 +157,7 @@ def test_samples_of_long_rows_do_not_tell_links(directed: bool, most: int, monke
 # ---- rows ----
 
 
+@pytest.mark.slow
 @ASKED
 @pytest.mark.parametrize("one_way", [True, False])
 @pytest.mark.parametrize(("limit", "most"), [(40, 256), (1, 256), (2, 3)])

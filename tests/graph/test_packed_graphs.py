@@ -105,6 +105,7 @@ def test_every_method_learns_the_same_from_files(settings: dict[str, Any], tmp_p
     assert one.evaluate()["mrr"] == other.evaluate()["mrr"]
 
 
+@pytest.mark.slow
 def test_the_strong_preset_learns_the_same_from_files(tmp_path: Path) -> None:
     write_files(tmp_path)
     graph = packed(tmp_path, time_column="year", features=tmp_path / "x.npy")
@@ -225,6 +226,7 @@ def test_a_packed_graph_keeps_its_own_split(tmp_path: Path) -> None:
     assert graph.view.to("cpu") is graph.view
 
 
+@pytest.mark.slow
 def test_more_nodes_than_links_name_are_kept(tmp_path: Path) -> None:
     write_files(tmp_path)
     x = np.concatenate([np.load(tmp_path / "x.npy"), np.ones((5, 6))])

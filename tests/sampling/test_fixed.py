@@ -149,6 +149,7 @@ def plain(sampler: BatchSampler, found: Fixed) -> Batch:
 METHODS = {"rows": "aml", "all": "symmetric", "none": "smlp"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "scope"), CASES)
 @pytest.mark.parametrize("fanout", [Fanout(NODES, NODES), Fanout(None, NODES)])
 def test_with_all_neighbours_the_same_is_learned(
@@ -241,6 +242,7 @@ def test_a_batch_that_does_not_fit_says_so(sizes: Sizes, device: torch.device) -
             assert not tensor.numel() or int(tensor.max()) < 10_000
 
 
+@pytest.mark.slow
 def test_sizes_hold_what_epochs_need() -> None:
     sampler = sampler_of(torch.device("cpu"))
     orders = [sampler.batches.order(generator_of(sampler, seed)) for seed in range(20)]

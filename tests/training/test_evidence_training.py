@@ -247,6 +247,7 @@ def test_a_strong_run_is_the_same_from_disk(name: str, reverse: bool, tmp_path: 
     assert back.evaluate()["mrr"] == model.evaluate()["mrr"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "directed"), [("aml", False), ("symmetric", True), ("smlp", False)])
 def test_every_model_reads_evidence(method: str, directed: bool) -> None:
     config = SMALL | {"method": method, "epochs": 2}

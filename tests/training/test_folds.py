@@ -157,6 +157,7 @@ def test_one_seed_one_deal_and_every_epoch_another() -> None:
         assert set.union(*other) == set.union(*first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", ["rows", "edges"])
 @DIRECTED
 def test_more_folds_than_links(directed: bool, batches: str) -> None:
@@ -228,6 +229,7 @@ def test_dated_links_are_hidden_where_all_are_learned() -> None:
 # ---- batches ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", ["rows", "edges"])
 @DIRECTED
 @pytest.mark.parametrize("folds", [2, 7])
@@ -276,6 +278,7 @@ def test_hidden_links_are_no_negatives(directed: bool, reverse: bool, negatives:
     assert drawn == 5 * len(every)
 
 
+@pytest.mark.slow
 @DIRECTED
 @REVERSE
 def test_evidence_is_that_of_all_links_but_the_one_asked_about(directed: bool, reverse: bool) -> None:
@@ -301,6 +304,7 @@ def test_evidence_is_that_of_all_links_but_the_one_asked_about(directed: bool, r
 # ---- training ----
 
 
+@pytest.mark.slow
 @DIRECTED
 def test_an_epoch_counts_every_link(directed: bool) -> None:
     graph = small_graph(directed)
@@ -313,6 +317,7 @@ def test_an_epoch_counts_every_link(directed: bool) -> None:
     assert history(trained(graph, folds=1, epochs=2)) != history(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"method": "symmetric"}, {"method": "smlp"}, {"batches": "edges"}], ids=str)
 def test_every_model_learns_in_folds(settings: dict[str, Any]) -> None:
     model = trained(replace(small_graph(), features=None), folds=3, epochs=6, learning_rate=0.02, **settings)

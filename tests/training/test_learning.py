@@ -57,6 +57,7 @@ def follower(reverse: bool, batches: str) -> LinkPredictor:
     return learned(one_way(), reverse=reverse, batches=batches)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
 def test_planted_communities_are_found(directed: bool) -> None:
     model = learned(communities(directed))

@@ -183,6 +183,7 @@ def test_the_choice_is_told_before_training(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(method.surroundings(task.train_view).graph.features, HostTable)
 
 
+@pytest.mark.slow
 def test_a_run_may_be_resumed_where_features_lie_elsewhere(tmp_path: Path) -> None:
     graph = small_graph()
     predictor(features_on="host").fit(graph, tmp_path / "run", observer=Stop(2))

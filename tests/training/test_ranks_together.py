@@ -111,6 +111,7 @@ def sampler(ranks: Ranks, kind: str, negatives: str, neighbours: str, links_per_
     return BatchSampler(message_graph(view), batches, negatives, 2, space, chosen, "rows", 2, ranks=ranks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("negatives", ["uniform", "tail", "popular", "near"])
 @pytest.mark.parametrize(("kind", "neighbours"), [("rows", "bns"), ("rows", "full"), ("edges", "uniform")])
 @pytest.mark.parametrize("links_per_batch", [3, 25, 1000])
