@@ -61,6 +61,7 @@ def killed(links: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return run, job.returncode, out, told
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_ends_the_job(killed: tuple[Path, int, str, str]) -> None:
     run, code, out, told = killed
     assert code != 0
@@ -74,6 +75,7 @@ def test_a_rank_that_dies_ends_the_job(killed: tuple[Path, int, str, str]) -> No
     assert not (run / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_one_rank_and_answers_with_two(
     killed: tuple[Path, int, str, str], links: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,6 +95,7 @@ def test_a_run_goes_on_with_one_rank_and_answers_with_two(
     np.testing.assert_allclose(answered["score"], wanted["score"], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_rank_that_hangs_is_not_waited_for_forever(links: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = ["train", str(links), "--out", str(run), *SETTINGS.split(), "--epochs", "100000"]

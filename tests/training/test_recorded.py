@@ -86,6 +86,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_a_run_learns_as_well_as_one_of_plain_batches(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -113,8 +113,8 @@ class RecordedBatches:
                     work=Work(pairs, nodes, expanded, targets),
                 )
         if self.misfits > misfits:
-            LOG.info("%d of %d batches did not fit a recording and were learned without, which takes longer",
-                     self.misfits - misfits, len(self))  # fmt: skip
+            LOG.debug("%d of %d batches did not fit a recording and were learned without, which takes longer",
+                      self.misfits - misfits, len(self))  # fmt: skip
 
     def draw_again(self) -> None:
         """Draws the first batch of the last epoch's order once more, on the current stream: for measurements."""
