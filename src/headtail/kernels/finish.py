@@ -166,7 +166,7 @@ class _FusedFinish(torch.autograd.Function):
         from headtail.kernels import finish_triton
 
         h, out, length, count, found, alpha, gamma = ctx.saved_tensors
-        grad_h, grad_previous, of_parameters = finish_triton.backward(
-            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual
+        grad_h, of_added, of_parameters = finish_triton.backward(
+            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, int(ctx.residual)
         )
-        return grad_h, grad_previous, None, *of_parameters[:3], None, None, None
+        return grad_h, of_added[0] if ctx.residual else None, None, *of_parameters[:3], None, None, None

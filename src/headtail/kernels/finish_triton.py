@@ -53,13 +53,14 @@ def _before_unit(grad, out, length):
 
 @triton.jit
 def _gradient_sums(
-    grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, added_ptr, part_ptr, n, d,
-    RELU: tl.constexpr, UNIT: tl.constexpr, ADDED: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, added_ptr, again_ptr, part_ptr, n, d,
+    RELU: tl.constexpr, UNIT: tl.constexpr, ADDED: tl.constexpr, TWICE: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     """Each program sums grad and grad · (h − αμ) over every PROGRAMS-th tile of rows, grad being that before the ReLU.
 
-    Where ADDED, it also writes the gradient before unit rows were taken, which is that of all that was added up. Where
-    nothing was added, rows follow from h, and are not read.
+    Where ADDED, it also writes the gradient before unit rows were taken, which is that of all that was added up; TWICE,
+    if two will change it. Where nothing was added, rows follow from h, and are not read.
     """
     program, programs = tl.program_id(0), tl.num_programs(0)
     count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
@@ -88,6 +89,8 @@ def _gradient_sums(
             grad = _before_unit(grad, out, length)
         if ADDED:
             tl.store(added_ptr + place, grad, stored)
+        if TWICE:
+            tl.store(again_ptr + place, grad, stored)
         if RELU:
             grad = tl.where(y > 0, grad, 0.0)
         total += grad
@@ -206,29 +209,29 @@ def backward(
     gamma: Tensor,
     relu: bool,
     unit: bool,
-    residual: bool,
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Returns the gradients of h, of what was added to its norm, and of α, γ, β and a bias in h as [4, d].
+    added: int,
+) -> tuple[Tensor, list[Tensor], Tensor]:
+    """Returns the gradients of h, of the `added` (0 to 2) that were added to its norm, and of α, γ, β and a bias in h.
 
-    `out` [n, d] is what came of h; it is read where something was added (`residual`).
+    The last are [4, d]. `out` [n, d] is what came of h; it is read where something was added.
     """
     n, d = h.shape
     rows, cols = tile_rows(d), power_of_two(d)
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part = torch.empty(programs, 2, d, device=h.device)
-    added = torch.empty_like(h) if residual else None
+    of_added = [torch.empty_like(h) for _ in range(added)]
     _gradient_sums[(programs,)](
-        grad, out, length, h, count, moments, alpha, h if added is None else added, part, n, d,
-        RELU=relu, UNIT=unit, ADDED=added is not None, ROWS=rows, COLS=cols, num_warps=8,
+        grad, out, length, h, count, moments, alpha, *(*of_added, h, h)[:2], part, n, d,
+        RELU=relu, UNIT=unit, ADDED=added > 0, TWICE=added > 1, ROWS=rows, COLS=cols, num_warps=8,
     )  # fmt: skip
     parameters, per_row = merge_gradients(part, count, moments, alpha, gamma, n)
     grad_h = torch.empty_like(h)
     if n:
         _apply_gradient[(triton.cdiv(n, rows),)](
-            grad if added is None else added, length, h, count, moments, per_row, grad_h, n, d,
-            RELU=relu, UNIT=unit and added is None, ROWS=rows, COLS=cols,
+            of_added[0] if added else grad, length, h, count, moments, per_row, grad_h, n, d,
+            RELU=relu, UNIT=unit and not added, ROWS=rows, COLS=cols,
         )  # fmt: skip
-    return grad_h, added, parameters
+    return grad_h, of_added, parameters
 
 
 def merge_gradients(

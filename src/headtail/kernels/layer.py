@@ -90,17 +90,16 @@ class _FusedLayer(torch.autograd.Function):
         from headtail.kernels import finish_triton
 
         x, weight, y, other, h, out, length, count, found, alpha, gamma = ctx.saved_tensors
-        grad_h, grad_added, (of_alpha, of_gamma, of_beta, of_bias) = finish_triton.backward(
-            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual or ctx.plus
+        grad_h, of_added, (of_alpha, of_gamma, of_beta, of_bias) = finish_triton.backward(
+            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual + ctx.plus
         )
-        through = grad_added if ctx.residual else None
-        spare = not ctx.plus  # else it is a gradient by itself
+        of_plus = of_added[0] if ctx.plus else None
+        through = of_added[-1] if ctx.residual else None
         # Those of inputs last: they are what is read next.
         of_weight = weight_gradient(grad_h, x)
         of_other = None if y is None else weight_gradient(grad_h, y)
-        of_x = _times(grad_h, weight, through if y is None else None, spare) if ctx.needs_input_grad[0] else None
-        of_y = _times(grad_h, other, through, spare) if y is not None and ctx.needs_input_grad[2] else None
-        of_plus = grad_added if ctx.plus else None
+        of_x = _times(grad_h, weight, through if y is None else None) if ctx.needs_input_grad[0] else None
+        of_y = _times(grad_h, other, through) if y is not None and ctx.needs_input_grad[2] else None
         of_norm = of_alpha, of_gamma, of_beta
         return of_x, of_weight, of_y, of_other, of_bias, of_plus, None, *of_norm, None, None, None, None
 
@@ -111,11 +110,9 @@ def multiplied(x: Tensor, weight: Tensor, y: Tensor | None, other: Tensor | None
     return h if y is None or other is None else h.addmm_(y, other.T)
 
 
-def _times(grad: Tensor, weight: Tensor, plus: Tensor | None, spare: bool) -> Tensor:
-    """Returns grad · weight + plus, in place where nobody else needs `plus`: torch would copy it first."""
-    if plus is None:
-        return grad @ weight
-    return plus.addmm_(grad, weight) if spare else torch.addmm(plus, grad, weight)
+def _times(grad: Tensor, weight: Tensor, plus: Tensor | None) -> Tensor:
+    """Returns grad · weight + plus, in the place of `plus`: torch would copy it first."""
+    return grad @ weight if plus is None else plus.addmm_(grad, weight)
 
 
 def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
