@@ -63,6 +63,10 @@ def test_ranks_that_follow_only_warn(capsys: Captured, monkeypatch: pytest.Monke
             LOG.info("a choice")
             LOG.warning("no")
         assert capsys.readouterr().err.splitlines() == said
+    monkeypatch.setenv("WORLD_SIZE", "1")  # by itself, whatever number it was given
+    with shown_log(debug=False):
+        LOG.info("a choice")
+    assert capsys.readouterr().err == "a choice.\n"
 
 
 def test_the_logger_is_left_as_it_was(capsys: Captured, caplog: pytest.LogCaptureFixture) -> None:

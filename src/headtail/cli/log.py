@@ -18,7 +18,8 @@ def shown_log(debug: bool) -> Iterator[None]:
     Of several ranks the first speaks for all; the others only warn.
     """
     lines, before = _Lines(), LOG.level
-    level = logging.INFO if os.environ.get("RANK", "0") == "0" else logging.WARNING
+    follows = which_rank() != "" and os.environ.get("RANK") != "0"
+    level = logging.WARNING if follows else logging.INFO
     LOG.addHandler(lines)
     LOG.setLevel(logging.DEBUG if debug else level)
     try:

@@ -18,7 +18,7 @@ def say(message: str) -> None:
 def which_rank() -> str:
     """Names the rank that speaks where there are several; not by `headtail.ranks`, which takes torch to import."""
     size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "?")
-    return "" if size == "1" else f" (rank {rank} of {size})"
+    return "" if size in ("", "0", "1") else f" (rank {rank} of {size})"
 
 
 def print_json(result: Mapping[str, object]) -> None:
