@@ -168,7 +168,7 @@ class TailEncoder(nn.Module):
         size, of_graph = rows_at_once(smooth, dim), norm.statistics == "graph"
         whole = self._at_once(graph, own, shared, size, ranks) if of_graph else None
         if whole is not None and not ranks.several:
-            return whole
+            return whole.to(smooth.dtype)
         out = new_table(nodes, dim, smooth, TAILS)
         if whole is not None:
             write_rows(out, own.start, whole)
