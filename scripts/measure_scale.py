@@ -148,7 +148,7 @@ def train(graph: str, batches: int) -> dict[str, object]:
     start = last = time.perf_counter()
     method.model.train()
     method._training.graph.expect_reads(at_random=True)
-    for number, batch in enumerate(source.epoch(torch.Generator().manual_seed(0)), 1):
+    for number, batch in enumerate(method.drawn(source, torch.Generator().manual_seed(0)), 1):
         loss = step(batch)
         losses.append(float(loss.value))
         links += loss.links
@@ -173,7 +173,9 @@ def judge(graph: str) -> dict[str, object]:
     """Encodes all nodes with an untrained model, and ranks the validation links."""
     from headtail import load
     from headtail.evaluation.parts import evaluate_part
+    from headtail.memory import keep_freed_memory
 
+    keep_freed_memory()
     method = method_of(load(graph))
     start = time.perf_counter()
     scorer = method.scorer(method.task.train_view)

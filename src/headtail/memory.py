@@ -50,12 +50,12 @@ def hand_back_surplus() -> bool:
 
 
 def resident_bytes() -> int:
-    """Returns the memory that the process holds; 0 where the system does not say."""
+    """Returns the memory that the process holds for itself, no pages of files; 0 where the system does not say."""
     try:
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        _, resident, shared, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
     except OSError:
         return 0
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
 
 def available_bytes() -> int:

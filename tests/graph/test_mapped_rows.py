@@ -96,10 +96,13 @@ def test_tables_without_room_lie_in_files(monkeypatch: pytest.MonkeyPatch) -> No
     assert tables.new_table(10, 25, like, "trying").shape == (10, 25)
     assert told == []
     table = tables.new_table(10, 26, like, "trying")
-    assert isinstance(table, Tensor)
+    assert isinstance(table, HostTable)
+    assert table.on_disk
     assert told == ["trying 1040"]
-    table[:] = 7.0
-    assert float(table.sum()) == 7 * 260
+    table.values[:] = torch.arange(260.0).view(10, 26)
+    monkeypatch.setattr(tables, "ROWS_EXPECTED", 3)
+    rows = torch.tensor([9, 0, 4, 4, 7, 1, 2])
+    assert torch.equal(table.rows(rows), table.values[rows])
     on_disk = HostTable.empty(4, 3, torch.float32, torch.device("cpu"), on_disk=True)
     on_disk.write(1, torch.ones(2, 3))
     assert on_disk.rows(torch.tensor([2])).tolist() == [[1.0, 1.0, 1.0]]

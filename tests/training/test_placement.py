@@ -1,18 +1,21 @@
 """Where features lie: the estimate, the choice at its boundary, what is said, and runs that do not depend on it."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from headtail import LinkPredictor
 from headtail.config import Config
-from headtail.graph import tables
+from headtail.graph import message, tables
 from headtail.graph.graph import Graph
 from headtail.graph.supervision import supervise
 from headtail.graph.tables import HostTable
 from headtail.graph.task import LinkTask, make_task
+from headtail.nn import encoders
 from headtail.training import placement
 from headtail.training.observer import Observer
 from headtail.training.placement import Footprint, Placement, place_features
@@ -239,3 +242,35 @@ def test_training_from_files_is_training_from_memory(settings: dict[str, Any], m
     assert history(one) == history(other)
     assert all(torch.equal(weights(one)[name], tensor) for name, tensor in weights(other).items())
     assert one.recommend("p03", k=4).equals(other.recommend("p03", k=4))
+
+
+@pytest.mark.parametrize("method", ["aml", "symmetric", "smlp"])
+def test_what_a_step_reads_from_files_was_asked_for_in_another_thread(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, set[int], str]] = []
+    monkeypatch.setattr(
+        message,
+        "expect_rows",
+        lambda table, rows: asked.append((table.data_ptr(), set(rows.tolist()), threading.current_thread().name)),
+    )
+    config = predictor(method=method, features_on="disk").config
+    learner = GnnMethod.create(make_task(small_graph(), config), config)
+    source, graph = learner.batches(), learner._training.graph
+    read: list[tuple[int, set[int]]] = []
+
+    def rows_read(table: Tensor, nodes: Tensor) -> Tensor:
+        read.append((table.data_ptr(), set(nodes.tolist())))
+        return table[nodes]
+
+    for module in (message, encoders):
+        monkeypatch.setattr(module, "rows_of", rows_read)
+    for batch in learner.drawn(source, torch.Generator().manual_seed(0)):
+        learner.loss(batch)
+    assert read
+    names = {graph.features.data_ptr(), graph.pre_encoded.data_ptr()}  # type: ignore[union-attr]
+    for table in names:
+        wanted = [nodes for place, nodes in read if place == table]
+        given = set().union(*(nodes for place, nodes, _ in asked if place == table))
+        assert given >= set().union(*wanted)
+    assert {thread for _, _, thread in asked} == {"headtail-batches"}

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from headtail.graph.csr import CSR
 from headtail.graph.mapped import MappedCSR, MappedView
+from headtail.graph.pages import expect_reads, expect_rows
 from headtail.graph.pre_encoding import pre_encode, pre_encode_on_disk
 from headtail.graph.pre_encoding_across import pre_encode_across
-from headtail.graph.scratch import expect_reads
-from headtail.graph.tables import Table, rows_of
+from headtail.graph.tables import HostTable, Table, rows_of
 from headtail.graph.view import GraphView, both_ways
 from headtail.ranks import ALONE, Ranks
 
@@ -86,11 +86,24 @@ class MessageGraph:
         """Makes what is made once. Ranks make it together, so all must be at the same place then."""
         _ = self.pre_encoded
 
+    @property
+    def fetched_features(self) -> Table:
+        """X [N, d]; where it lies in a file, rows are to be fetched together instead of read one by one."""
+        if not self.on_disk or isinstance(self.features, HostTable):
+            return self.features
+        return HostTable(self.features, self.device, on_disk=True)
+
     def expect_reads(self, at_random: bool) -> None:
         """Tells the system how features in files, if they are made, will be read: row by row at random, or in order."""
         tables = [self.features, *([self.pre_encoded] if "pre_encoded" in self.__dict__ else [])]
         for table in tables if self.on_disk else ():
             expect_reads(table if isinstance(table, Tensor) else table.values, at_random)
+
+    def expect_rows(self, read: Tensor, encoded: Tensor) -> None:
+        """Has the system read features, and pre-encoded features, of some nodes from files before they are needed."""
+        wanted = [(self.features, read), *([(self.pre_encoded, encoded)] if encoded.numel() else [])]
+        for table, nodes in wanted:
+            expect_rows(table if isinstance(table, Tensor) else table.values, nodes)
 
     @cached_property
     def residual(self) -> Tensor:

@@ -1,6 +1,5 @@
 """Tables in files, for what does not fit into memory: the system keeps what is used, and writes out the rest."""
 
-import ctypes
 import mmap
 import os
 import tempfile
@@ -70,19 +69,6 @@ def read_only(array: NDArray[np.generic]) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*not writable.*")
         return torch.from_numpy(array)
-
-
-def expect_reads(table: Tensor, at_random: bool) -> None:
-    """Tells the system how the pages of a mapped table are going to be read: here and there, or in order.
-
-    Unless it knows, it reads a hundred kilobytes around every row that is fetched.
-    """
-    if not hasattr(mmap, "MADV_RANDOM"):
-        return
-    first = table.data_ptr() // mmap.PAGESIZE * mmap.PAGESIZE
-    size = table.data_ptr() + table.nbytes - first
-    advice = mmap.MADV_RANDOM if at_random else mmap.MADV_NORMAL
-    ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), advice)
 
 
 @cache  # every evaluation would say the same

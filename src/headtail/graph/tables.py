@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from headtail.graph.csr import CSR
+from headtail.graph.pages import expect_rows
 from headtail.graph.scratch import fits_memory, scratch_table, tell_on_disk
 from headtail.kernels.blocks import free_bytes, in_blocks
 from headtail.kernels.gather import take_rows
@@ -17,6 +18,8 @@ from headtail.kernels.room import has_room, tell_spilled
 # A block of columns, what it is multiplied into, and a copy on the way may take this share of a GPU's free memory; on
 # a CPU, blocks have so many columns.
 COLUMN_SHARE, COLUMN_COPIES, COLUMNS_ON_CPU = 0.5, 3, 64
+# Rows of a file that are asked for together, while those before them are copied.
+ROWS_EXPECTED = 2**15
 
 
 class HostTable:
@@ -50,7 +53,17 @@ class HostTable:
 
     def rows(self, index: Tensor) -> Tensor:
         """Returns rows [n, d] of the given numbers [n] on the device."""
-        return host_rows(self.values, index, self.device)
+        if not self.on_disk:
+            return host_rows(self.values, index, self.device)
+        out = torch.empty(index.numel(), self.shape[1], dtype=self.dtype, device=self.device)
+        parts = torch.split(index.cpu(), ROWS_EXPECTED)
+        expect_rows(self.values, parts[0])
+        for number, part in enumerate(parts):
+            for coming in parts[number + 1 : number + 2]:
+                expect_rows(self.values, coming)
+            first = number * ROWS_EXPECTED
+            out[first : first + part.numel()] = host_rows(self.values, part, self.device)
+        return out
 
     def block(self, first: int, last: int) -> Tensor:
         """Returns rows first … last − 1 on the device, without waiting for them."""
@@ -86,7 +99,7 @@ def new_table(rows: int, columns: int, like: Table, what: str) -> Table:
     needed = rows * columns * like.dtype.itemsize
     if like.device.type == "cpu" and not fits_memory(needed):
         tell_on_disk(what, needed)
-        return scratch_table(rows, columns, like.dtype)
+        return HostTable.empty(rows, columns, like.dtype, like.device, on_disk=True)
     if has_room(like.device, needed):
         with suppress(torch.OutOfMemoryError):
             return torch.empty(rows, columns, dtype=like.dtype, device=like.device)

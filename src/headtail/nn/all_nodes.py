@@ -11,6 +11,7 @@ from headtail.graph.exchange import exchange_rows
 from headtail.graph.message import MessageGraph
 from headtail.graph.tables import HostTable, Table, fill, new_table, rows_of, sources_of, write_rows
 from headtail.kernels.blocks import block_size, in_blocks
+from headtail.memory import available_bytes, hand_back_surplus
 from headtail.nn.convolutions import Convolution, PygConvolution
 from headtail.nn.norm import GraphNorm
 from headtail.nn.statistics import ColumnMoments
@@ -20,6 +21,9 @@ from headtail.ranks import ALONE, Ranks
 BLOCK_ELEMENTS = 2**26
 # What most of a block is, whatever the precision that rows are kept in.
 WORKED_IN = torch.float32
+# Blocks that read a table on disk may take this share of the memory that is there: each reads most of its pages, so
+# there are to be few.
+DISK_SHARE = 0.4
 # What a block holds, about: so many copies of each row; of each entry's message, where messages are written down;
 # and numbers per entry where they are not.
 ROW_COPIES, ENTRY_COPIES, ENTRY_NUMBERS = 6, 4, 8
@@ -53,7 +57,9 @@ def encode_layer(
         ranks: who encodes; all must have the same input.
     """
     nodes, costs = graph.num_nodes, row_costs(convolution, pointers, fetched=isinstance(x, HostTable))
-    size = block_size(graph.device, WORKED_IN.itemsize, BLOCK_ELEMENTS)
+    on_disk = isinstance(x, HostTable) and x.on_disk
+    most = int(DISK_SHARE * available_bytes()) // WORKED_IN.itemsize if on_disk else 0
+    size = block_size(graph.device, WORKED_IN.itemsize, max(BLOCK_ELEMENTS, most))
     h = new_table(nodes, convolution.out_dim, x, HEADS)
     of_graph = norm_of(finish).statistics == "graph"  # not known before all rows are
     bounds = ranks.spans(pointers + torch.arange(nodes + 1) * -(-convolution.out_dim // COLUMNS_PER_ENTRY))
@@ -65,6 +71,7 @@ def encode_layer(
         sources, adjacency = sources_of(x, graph.adjacency.block(first, last))
         rows: Tensor = convolution(sources, targets, adjacency)
         write_rows(h, first, rows if of_graph else finish(rows, targets if residual else None))
+        hand_back_surplus()
         return last
 
     in_blocks(convolve, end, size, HEADS, begin)

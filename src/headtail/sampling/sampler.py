@@ -168,10 +168,19 @@ class BatchSampler:
         )
         evidence = None if self.evidence is None else self.evidence(positives, negatives)
         batch = replace(number_pairs(positives, negatives, numbering), graph=self.graph, evidence=evidence)
-        if self.gnn_scope == "none":
-            return batch
-        targets = batch.nodes[: batch.num_rows] if self.gnn_scope == "rows" else batch.nodes
-        neighbourhood = self.neighbours.sample(
-            self.graph, targets, self.layers, numbering, generator, self.reads_features
-        )
-        return replace(batch, neighbourhood=neighbourhood)
+        if self.gnn_scope != "none":
+            targets = batch.nodes[: batch.num_rows] if self.gnn_scope == "rows" else batch.nodes
+            neighbourhood = self.neighbours.sample(
+                self.graph, targets, self.layers, numbering, generator, self.reads_features
+            )
+            batch = replace(batch, neighbourhood=neighbourhood)
+        if self.graph.on_disk:
+            self._expect_rows(batch)
+        return batch
+
+    def _expect_rows(self, batch: Batch) -> None:
+        """Has features that lie in files read while the batches before this one are learned."""
+        nobody = batch.nodes[:0]
+        of_mlp = nobody if self.gnn_scope == "all" else batch.nodes
+        of_gnn = nobody if batch.neighbourhood is None else batch.neighbourhood.nodes
+        self.graph.expect_rows(torch.cat([of_mlp, of_gnn]), of_mlp)

@@ -1,4 +1,4 @@
-"""Draws batches ahead of training in a thread of its own: on a GPU the host is what a step waits for."""
+"""Draws batches ahead of training in a thread of its own: a GPU would wait for the host, and a host for its disk."""
 
 import queue
 import threading

@@ -58,6 +58,8 @@ class Learner(TaskMethod, Generic[B]):
 
     # Whether batches are dealt to several ranks.
     spreads = False
+    # Whether batches wait for a disk, which can read for the next ones while one is learned.
+    reads_disk = False
 
     def __init__(self, task: LinkTask, config: Config, model: nn.Module) -> None:
         self.task, self.config = task, config
@@ -102,6 +104,14 @@ class Learner(TaskMethod, Generic[B]):
     def step(self, optimizer: torch.optim.Optimizer) -> Step[B]:
         """Returns what learns a batch."""
         return SharedStep(self.loss, optimizer, self.ranks) if self.ranks.several else Step(self.loss, optimizer)
+
+    def drawn(self, batches: EpochBatches[B], generator: torch.Generator) -> Iterator[B]:
+        """Yields the batches of an epoch, drawn ahead of learning where that has to wait for something else."""
+        drawn = batches.epoch(generator)
+        waits = self.reads_disk or self.device.type == "cuda"
+        if not waits or isinstance(batches, RecordedBatches):
+            return drawn
+        return drawn_ahead(drawn, device=self.device if engine(self.device) else None)
 
     def weights(self) -> dict[str, Tensor]:
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
@@ -213,10 +223,7 @@ class Learner(TaskMethod, Generic[B]):
         start = time.perf_counter()
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(epoch_seed(t.seed, epoch, self.ranks.rank))  # for dropout
-            drawn = batches.epoch(generator)
-            if self.device.type == "cuda" and not isinstance(batches, RecordedBatches):
-                drawn = drawn_ahead(drawn, device=self.device if engine(self.device) else None)
-            for number, batch in enumerate(drawn, 1):
+            for number, batch in enumerate(self.drawn(batches, generator), 1):
                 log.add(number, step(batch))
                 if average is not None:
                     average.update()

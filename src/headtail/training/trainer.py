@@ -165,7 +165,7 @@ class GnnMethod(Learner[Batch]):
         self._standardise()
         if self.model.mlp_encodes_nodes and self.config.model.pre_encoding:
             self._training.graph.prepare()
-        batches = self._plain_batches()
+        batches, self.reads_disk = self._plain_batches(), self._placement.on_disk
         if not self.captures:
             return batches
         if isinstance(batches, BatchSampler) and batches.plans is not None:
