@@ -57,7 +57,7 @@ class Ranks:
             costs: int64 [N + 1], ascending from 0: what the first i rows cost. The same on all ranks.
         """
         wanted = [int(costs[-1]) * rank // self.size for rank in range(1, self.size)]
-        inner: list[int] = torch.searchsorted(costs, torch.tensor(wanted, dtype=costs.dtype)).tolist()
+        inner: list[int] = torch.searchsorted(costs, costs.new_tensor(wanted)).tolist()
         return [0, *inner, costs.numel() - 1]
 
     def sum(self, x: Tensor) -> Tensor:

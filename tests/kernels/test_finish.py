@@ -137,3 +137,24 @@ def test_running_statistics_take_in_every_batch(
         wanted = statistics(torch.float64, torch.device("cpu"))
     for have, want in zip(statistics(torch.float32, DEVICE), wanted, strict=True):
         assert_close(have, want, 1e-5)
+
+
+@needs_kernels
+@pytest.mark.parametrize(("kind", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(("relu", "unit"), [(True, True), (False, False)])
+def test_known_moments(
+    relu: bool, unit: bool, residual: bool, kind: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    h, previous, (slope, shift, _), _ = inputs(70, 24, seed=4)
+    h, previous = (x.to(kind).double() for x in (h, previous))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "fused", lambda x: False)
+        wanted = module.finish_with(h, previous if residual else None, slope, shift, relu, unit)
+    rows = [x.to(DEVICE, kind) for x in (h, previous)]
+    with torch.no_grad():
+        found = module.finish_with(
+            rows[0], rows[1] if residual else None, slope.float().to(DEVICE), shift.float().to(DEVICE), relu, unit
+        )
+    assert found.dtype == kind
+    assert_close(found, wanted, tolerance)

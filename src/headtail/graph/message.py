@@ -101,7 +101,8 @@ class MessageGraph:
 
     def expect_rows(self, read: Tensor, encoded: Tensor) -> None:
         """Has the system read features, and pre-encoded features, of some nodes from files before they are needed."""
-        wanted = [(self.features, read), *([(self.pre_encoded, encoded)] if encoded.numel() else [])]
+        made = "pre_encoded" in self.__dict__
+        wanted = [(self.features, read), *([(self.pre_encoded, encoded)] if made else [])]
         for table, nodes in wanted:
             expect_rows(table if isinstance(table, Tensor) else table.values, nodes)
 

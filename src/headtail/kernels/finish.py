@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headtail.kernels.launch import fused
-from headtail.kernels.unit import unit_backward
+from headtail.kernels.unit import unit_backward, unit_rows
 
 EPSILON = 1e-5
 
@@ -84,6 +84,26 @@ def finish(
     if running is not None:
         running.note(*found[1:], h.shape[0])
     return found
+
+
+def finish_with(h: Tensor, previous: Tensor | None, slope: Tensor, shift: Tensor, relu: bool, unit: bool) -> Tensor:
+    """Returns unit rows(relu(h · slope + shift) + previous): `finish` with moments that are known, in evaluation.
+
+    Args:
+        h, previous: [n, d].
+        slope, shift: float32 [d].
+    """
+    if fused(h) and not torch.is_grad_enabled():
+        from headtail.kernels import finish_triton
+
+        previous = None if previous is None else previous.to(h.dtype).contiguous()
+        count = torch.full((), h.shape[0], dtype=torch.int64, device=h.device)
+        found = torch.stack([shift, shift, slope, shift])  # of which mean and spread are not read
+        return finish_triton.apply(h.contiguous(), previous, None, count, found, relu, unit)[0]
+    y = torch.addcmul(shift, h.float() if h.dtype == torch.bfloat16 else h, slope)
+    y = y.relu() if relu else y
+    y = y if previous is None else y + previous
+    return unit_rows(y) if unit else y
 
 
 class _Finish(torch.autograd.Function):

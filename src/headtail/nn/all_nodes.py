@@ -52,7 +52,7 @@ def encode_layer(
 
     Args:
         convolution, finish: the layer.
-        graph: who is a neighbour of whom; `pointers` are its row pointers on the CPU.
+        graph: who is a neighbour of whom; `pointers` are its row pointers.
         x: the layer's input [N, in]; added to what comes out where `residual`.
         ranks: who encodes; all must have the same input.
     """
@@ -62,7 +62,8 @@ def encode_layer(
     size = block_size(graph.device, WORKED_IN.itemsize, max(BLOCK_ELEMENTS, most))
     h = new_table(nodes, convolution.out_dim, x, HEADS)
     of_graph = norm_of(finish).statistics == "graph"  # not known before all rows are
-    bounds = ranks.spans(pointers + torch.arange(nodes + 1) * -(-convolution.out_dim // COLUMNS_PER_ENTRY))
+    rows_before = torch.arange(nodes + 1, device=pointers.device)
+    bounds = ranks.spans(pointers + rows_before * -(-convolution.out_dim // COLUMNS_PER_ENTRY))
     begin, end = bounds[ranks.rank], bounds[ranks.rank + 1]
 
     def convolve(first: int, size: int) -> int:
@@ -115,7 +116,7 @@ def row_costs(convolution: Convolution, pointers: Tensor, fetched: bool = False)
     per_entry = ENTRY_COPIES * width if isinstance(convolution, PygConvolution) else ENTRY_NUMBERS
     if fetched:
         per_entry += convolution.in_dim + ENTRY_NUMBERS
-    return pointers * per_entry + torch.arange(pointers.numel()) * per_row
+    return pointers * per_entry + torch.arange(pointers.numel(), device=pointers.device) * per_row
 
 
 def last_row(costs: Tensor, first: int, size: int) -> int:

@@ -93,7 +93,7 @@ class HeadEncoder(nn.Module):
         Two layers are held at a time, on the device where they fit, and what a block needs. Several ranks share the
         rows of every layer, and all get the whole.
         """
-        x, pointers = graph.fetched_features, graph.adjacency.row_ptr.cpu()
+        x, pointers = graph.fetched_features, graph.adjacency.row_ptr
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
             assert isinstance(convolution, Convolution)
             x = encode_layer(convolution, finish, graph, pointers, x, layer > 0, ranks)

@@ -6,12 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headtail.kernels.finish import EPSILON, Running, finish, moments
+from headtail.kernels.finish import EPSILON, Running, finish, finish_with, moments
 from headtail.kernels.judge import judge
 from headtail.kernels.launch import fused
 from headtail.kernels.layer import finish_product
 from headtail.kernels.product import Product
-from headtail.kernels.unit import unit_rows
 from headtail.nn.norm_across import finish_across, moments_across
 from headtail.ranks import ALONE, Ranks
 
@@ -70,15 +69,11 @@ class GraphNorm(nn.Module):
         if plus is not None:
             previous = plus if previous is None else previous + plus
         if not self.training:
-            x = x.float() if x.dtype == torch.bfloat16 else x
             mean, spread = self.running_mean, self.running_spread
             if self.statistics == "graph":
-                mean, spread = self._moments(x)
+                mean, spread = self._moments(x.float() if x.dtype == torch.bfloat16 else x)
             slope = self.gamma * torch.rsqrt(spread + EPSILON)
-            y = torch.addcmul(self.beta - self.alpha * mean * slope, x, slope)
-            y = y.relu() if relu else y
-            y = y if previous is None else y + previous
-            return unit_rows(y) if unit else y
+            return finish_with(x, previous, slope, self.beta - self.alpha * mean * slope, relu, unit)
         if self.ranks.several:
             y, *found = finish_across(self.ranks, x, previous, *parameters, relu, unit, count)
             running.note(*found)
