@@ -9,6 +9,7 @@ import argparse
 import json
 import statistics
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -46,34 +47,34 @@ def by_scale(name: str, methods: dict[str, int]) -> Iterator[Line]:
         yield measured(graph, scale, method, epochs, name)
 
 
-def citation2(_data: Path) -> Iterator[Line]:
+def citation2(_given: Namespace) -> Iterator[Line]:
     ceilings = measure_ceilings(torch.device("cuda"), "bf16")
     yield {"what": "ceilings", "flops": ceilings.flops, "bytes": ceilings.bytes}
     yield from by_scale("citation2", {"aml": 4, "aml-gat": 3, "sage": 2})
 
 
-def collab(_data: Path) -> Iterator[Line]:
+def collab(_given: Namespace) -> Iterator[Line]:
     yield from by_scale("collab", {"aml": 6, "sage": 4})
 
 
-def ppa(_data: Path) -> Iterator[Line]:
+def ppa(_given: Namespace) -> Iterator[Line]:
     yield from by_scale("ppa", {"aml": 4})
 
 
-def real(data: Path) -> Iterator[Line]:
+def real(given: Namespace) -> Iterator[Line]:
     for method in ("aml", "sage"):
-        yield measured(load(data / "acl-collab.npz"), None, method, 6, "acl-collab")
+        yield measured(load(given.data / "acl-collab.npz"), None, method, 6, "acl-collab")
 
 
-def growth(_data: Path) -> Iterator[Line]:
+def growth(_given: Namespace) -> Iterator[Line]:
     for nodes, links in ((400_000, 4_000_000), (400_000, 8_000_000), (800_000, 4_000_000)):
         scale = Scale(nodes, links)
         yield measured(bench_graph(scale), scale, "aml", 4, f"{nodes} nodes, {links} links")
 
 
-def training(_data: Path) -> Iterator[Line]:
-    """A part of a training at citation2's size, with validation every second epoch, and evaluation by itself."""
-    scale, epochs = scale_named("citation2"), 20
+def training(given: Namespace) -> Iterator[Line]:
+    """A training at citation2's size, with validation every second epoch, and evaluation by itself."""
+    scale, epochs = scale_named("citation2"), given.epochs
     graph = bench_graph(scale)
     config = bench_config(variant_named("aml"), scale, {**CUDA, "epochs": epochs})
     method = make_method(make_task(graph, config), config)
@@ -81,11 +82,13 @@ def training(_data: Path) -> Iterator[Line]:
     links = torch.randint(graph.num_nodes, (2, RANKED), generator=generator)
     rivals = torch.randint(graph.num_nodes, (RANKED, RIVALS), generator=generator, dtype=torch.int32)
     seconds: list[tuple[float, float]] = []
+    trained: list[int] = []
 
     class Watch(Observer):
         """Ranks after every second epoch; what it is ranked by does not matter for the time it takes."""
 
         def epoch_done(self, record: dict[str, object]) -> None:
+            trained.append(torch.cuda.max_memory_allocated())
             if int(str(record["epoch"])) % 2 == 0:
                 method.model.eval()  # type: ignore[attr-defined]
                 seconds.append(timed(lambda: method.scorer(method.task.train_view), links, rivals))
@@ -100,6 +103,7 @@ def training(_data: Path) -> Iterator[Line]:
         "seconds": time.perf_counter() - start,
         "encode_seconds": statistics.median(one for one, _ in seconds),
         "rank_seconds": statistics.median(other for _, other in seconds),
+        "peak_bytes_before_evaluation": trained[0],
         "peak_bytes": torch.cuda.max_memory_allocated(),
     }
 
@@ -115,9 +119,9 @@ def timed(encode: Callable[[], object], links: torch.Tensor, rivals: torch.Tenso
     return middle - start, time.perf_counter() - middle
 
 
-def precision(data: Path) -> Iterator[Line]:
+def precision(given: Namespace) -> Iterator[Line]:
     for name, epochs in (("metamath", 25), ("debian", 30)):
-        graph = load(data / f"{name}.npz")
+        graph = load(given.data / f"{name}.npz")
         for kind in ("bf16", "fp32"):
             values, start = [], time.perf_counter()
             for seed in range(SEEDS):
@@ -130,7 +134,7 @@ def precision(data: Path) -> Iterator[Line]:
                    "seconds_per_run": taken}  # fmt: skip
 
 
-PARTS: dict[str, Callable[[Path], Iterator[Line]]] = {
+PARTS: dict[str, Callable[[Namespace], Iterator[Line]]] = {
     part.__name__: part for part in (citation2, collab, ppa, real, growth, training, precision)
 }
 
@@ -140,10 +144,11 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; by default all")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the real graphs")
+    parser.add_argument("--epochs", type=int, default=50, help="of the part `training`")
     given = parser.parse_args()
     machine = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "date": time.strftime("%Y-%m-%d")}
     for name in given.parts or PARTS:
-        for line in PARTS[name](given.data):
+        for line in PARTS[name](given):
             with given.results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line | machine) + "\n")
             print(

@@ -1,5 +1,6 @@
 """What every test shares: one hypothesis profile, and clean skips where a GPU or the real graphs are absent."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -32,6 +33,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in missing.items():
             if item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish() -> None:
+    """Takes what is there for good, modules and tests, out of garbage collection: each would walk over it all."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Hands it back: libraries count what is left when a process ends."""
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -156,6 +156,7 @@ def test_a_result_that_does_not_fit_leaves_no_half_of_a_line(disk: Disk) -> None
     assert [result.data for result in read_results(path, pytest.fail)] == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_training_goes_on_once_there_is_room(disk: Disk) -> None:
     class Fill(Observer):
         def epoch_done(self, record: object) -> None:
@@ -172,6 +173,7 @@ def test_training_goes_on_once_there_is_room(disk: Disk) -> None:
     assert LinkPredictor.load(run, "cpu").finished
 
 
+@pytest.mark.slow
 def test_commands_tell_it_in_one_line(disk: Disk, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, out = tmp_path / "run", disk.folder / "out.csv"
     predictor(epochs=1).fit(small_graph(), run, observer=Observer())
@@ -186,6 +188,7 @@ def test_commands_tell_it_in_one_line(disk: Disk, tmp_path: Path, capsys: pytest
     assert {path.name: path.read_text() for path in disk.folder.iterdir()} == {"out.csv": "old"}
 
 
+@pytest.mark.slow
 def test_a_profile_that_does_not_fit_is_told(disk: Disk) -> None:
     method = predictor(epochs=1).fit(small_graph(), observer=Observer()).method
     assert isinstance(method, GnnMethod)

@@ -17,6 +17,7 @@ from headtail.runs import check_folder
 SCRIPT = Path(__file__).parent.parent / "scripts" / "kill_and_resume.py"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of a process")
 def test_a_few_kills() -> None:
     command = [sys.executable, str(SCRIPT), "--kills", "4", "--scale", "1", "--commands", "train,recommend"]

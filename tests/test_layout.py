@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,12 @@ def name_of(module: Path) -> str:
 def room_of(module: Path) -> str:
     """Returns the first folder below the package, or the module's own name where it lies in none."""
     return module.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+@cache
+def tree_of(module: Path) -> ast.Module:
+    """Returns a module as parsed, once for all who look at it."""
+    return ast.parse(module.read_text(encoding="utf-8"))
 
 
 def imported_rooms(tree: ast.AST) -> set[str]:
@@ -110,7 +117,7 @@ def registries() -> dict[str, Registry[object]]:
 def test_data_flows_one_way(module: Path) -> None:
     room = room_of(module)
     assert room in MAY_IMPORT, f"{room} has no place in the order of rooms; give it one"
-    wrong = imported_rooms(ast.parse(module.read_text(encoding="utf-8"))) - MAY_IMPORT[room]
+    wrong = imported_rooms(tree_of(module)) - MAY_IMPORT[room]
     assert not wrong, f"{name_of(module)} imports {sorted(wrong)}, which is not to the left of {room}"
 
 
@@ -134,12 +141,12 @@ def test_modules_are_short(module: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
 def test_modules_say_their_job(module: Path) -> None:
-    assert ast.get_docstring(ast.parse(module.read_text(encoding="utf-8")))
+    assert ast.get_docstring(tree_of(module))
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
 def test_no_pickle_is_read_or_written(module: Path) -> None:
-    assert pickle_uses(ast.parse(module.read_text(encoding="utf-8"))) == []
+    assert pickle_uses(tree_of(module)) == []
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from headtail.graph.store import fingerprint, save_task
 from headtail.nn.convolutions import make_convolution
 from headtail.runs import RUN_FILES
 from headtail.training.observer import Observer
-from test_layout import MODULES, name_of, pickle_uses
+from test_layout import MODULES, name_of, pickle_uses, tree_of
 from tiny_runs import predictor, small_graph
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -47,7 +47,7 @@ def dangers(tree: ast.AST) -> list[str]:
 
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
 def test_nothing_runs_what_a_file_says(module: Path) -> None:
-    assert dangers(ast.parse(module.read_text(encoding="utf-8"))) == []
+    assert dangers(tree_of(module)) == []
 
 
 @pytest.mark.parametrize(

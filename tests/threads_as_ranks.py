@@ -2,15 +2,22 @@
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import nullcontext
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from headtail.graph.message import MessageGraph
 from headtail.ranks import ALONE, Ranks
 
 T = TypeVar("T")
 _mine = threading.local()
+# Python 3.11 has one lock for a cached property of all instances: ranks that are threads, and make it together, would
+# wait for each other.
+_made_together: Any = vars(MessageGraph)["pre_encoded"]
+if hasattr(_made_together, "lock"):
+    _made_together.lock = nullcontext()
 
 
 def current() -> Ranks:
@@ -23,16 +30,19 @@ class ThreadRanks(Ranks):
     """A rank whose exchanges go through a list that all threads see."""
 
     def __init__(self, rank: int, size: int, barrier: threading.Barrier, told: list[Tensor | None]) -> None:
-        self.rank, self.size, self.barrier, self.told = rank, size, barrier, told
+        self.rank, self.size, self.barrier, self.told, self.beside = rank, size, barrier, told, size
 
     def sum(self, x: Tensor) -> Tensor:
+        return self.each(x).sum(dim=0)
+
+    def each(self, x: Tensor) -> Tensor:
         self.told[self.rank] = x.detach().clone()
         self.barrier.wait()
         parts = [part for part in self.told if part is not None]
         assert len({(part.shape, part.dtype) for part in parts}) == 1, "ranks exchange different things"
-        total = torch.stack(parts).sum(dim=0)
+        found = torch.stack(parts)
         self.barrier.wait()  # nobody overwrites what others still read
-        return total
+        return found
 
 
 def on_ranks(size: int, work: Callable[[Ranks], T]) -> list[T]:

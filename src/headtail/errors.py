@@ -15,7 +15,7 @@ class HeadtailError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(_one_line(message))
+        super().__init__(one_line(message))
 
 
 class DataError(HeadtailError):
@@ -38,7 +38,8 @@ class RanksError(HeadtailError):
     """Ranks of a job that cannot find each other, see different things, or lost one of them."""
 
 
-def _one_line(message: str) -> str:
+def one_line(message: str) -> str:
+    """Returns a message as one printable line of bounded length."""
     if len(message) > _LONGEST:
         message = f"{message[: _LONGEST - _END]} … {message[-_END:]}"
     shown = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)

@@ -10,9 +10,11 @@ from torch import Tensor
 
 from headtail.config import Config, load_config
 from headtail.errors import RunError
+from headtail.files import file_digest
 from headtail.graph.store import fingerprint, load_task
 from headtail.limits import refuse_beyond_memory
 from headtail.methods import check_names, make_method
+from headtail.ranks import current
 from headtail.runs import CONFIG_FILE, read_history, refuse_ways_out
 from headtail.training.checkpoint import MODEL_FILE, load_model
 from headtail.training.observer import Record
@@ -48,6 +50,8 @@ def read_run(folder: Path, device: str) -> StoredRun:
     check_names(config)
     task = load_task(folder)
     weights, best_epoch = load_model(folder, fingerprint(task))
+    if current().several:
+        current().agree("the run", f"{config.to_yaml()} {fingerprint(task)} {file_digest(folder / MODEL_FILE)}")
     _refuse_misfit(config, weights, folder)
     try:
         method = make_method(task, config)

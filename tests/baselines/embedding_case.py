@@ -119,12 +119,14 @@ class EmbeddingCase(MethodCase):
             found = (values[0] - values[1]) / (2 * step)
             assert found == pytest.approx(float(weight.grad.view(-1)[place]), rel=1e-4, abs=1e-9), name
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
     def test_planted_communities_are_found(self, directed: bool) -> None:
         model = self.learned(planted(300, 10, degree=10.0, noise=0.05, seed=0, directed=directed, dim=1))
         assert model.evaluate()["mrr"] > 4 * CHANCE
         assert model.history[-1]["loss"] < 0.8 * model.history[0]["loss"]
 
+    @pytest.mark.slow
     def test_the_direction_of_links_is_learned(self) -> None:
         model = self.learned(one_way())
         heads, tails = model.task.split.test.positives
@@ -132,6 +134,7 @@ class EmbeddingCase(MethodCase):
         forward, back = scorer.score(heads, tails), scorer.score(tails, heads)
         assert float((forward > back).float().mean()) > 0.9
 
+    @pytest.mark.slow
     def test_nothing_is_found_in_random_links(self) -> None:
         links = np.random.default_rng(0).integers(300, size=(2, 2400))
         model = self.learned(RawGraph("noise", 300, links[:, links[0] != links[1]], True))
@@ -148,6 +151,7 @@ class EmbeddingCase(MethodCase):
         assert same_weights(weights(one), weights(other))
         assert history(one) != history(trained(method=self.name, epochs=2, dropout=0.2, seed=1))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stop", [(1, None), (3, 2)])
     def test_resume_equals_no_interruption(self, stop: tuple[int, int | None], tmp_path: Path) -> None:
         graph, settings = small_graph(), {"method": self.name, "dropout": 0.3}

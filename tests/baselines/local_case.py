@@ -58,6 +58,7 @@ class LocalCase(MethodCase):
             without = GraphView(view.num_nodes, view.directed, view.links[:, kept])
             self.close(scorer(view).score(*link.view(2, 1)), scorer(without).score(*link.view(2, 1)))
 
+    @pytest.mark.slow
     def test_chunks_do_not_show(self, method: Method, view: GraphView, monkeypatch: pytest.MonkeyPatch) -> None:
         whole = method.scorer(view).score(*random_pairs())
         monkeypatch.setattr(local, "WORK_PER_CHUNK", {"cpu": 40})
@@ -73,6 +74,7 @@ class LocalCase(MethodCase):
 
     # ---- learning ----
 
+    @pytest.mark.slow
     def test_gradients_reach_every_weight_and_agree_with_finite_differences(self) -> None:
         method = self.make(dropout=0.0, objective="cross_entropy")
         method.model.double()
@@ -99,6 +101,7 @@ class LocalCase(MethodCase):
             weight.view(-1)[place] -= sign * step
         return (values[0] - values[1]) / (2 * step)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("batches", ["rows", "edges"])
     @pytest.mark.parametrize("directed", [True, False])
     def test_the_loss_falls(self, batches: str, directed: bool) -> None:

@@ -115,6 +115,7 @@ def test_item2hop_equals_the_dense_formula(directed: bool, links: int) -> None:
     np.testing.assert_allclose(found.numpy(), S, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(HEURISTICS))
 @pytest.mark.parametrize(("cells", "entries"), [(1, 1), (NODES, 10), (3 * NODES, 25), (10**6, 7)])
 def test_block_sizes_do_not_matter(monkeypatch: pytest.MonkeyPatch, name: str, cells: int, entries: int) -> None:

@@ -150,6 +150,7 @@ def test_features_of_tiny_graphs_are_finite(pairs: list[tuple[int, int]]) -> Non
     assert torch.isfinite(factor_structure(GraphView(3, True, links), 4).table).all()
 
 
+@pytest.mark.slow
 def test_features_place_communities_together() -> None:
     raw = planted(200, 4, degree=10.0, noise=0.02, seed=0, dim=8)
     features = F.normalize(factor_structure(GraphView(200, False, torch.from_numpy(raw.links)), 16).table)

@@ -43,6 +43,7 @@ class TestNode2vec(EmbeddingCase):
         plain, other = trained(method="node2vec", epochs=1), trained(method="node2vec", epochs=1, **settings)
         assert plain.history[0]["loss"] != other.history[0]["loss"]
 
+    @pytest.mark.slow
     def test_batches_may_be_more_than_walks(self) -> None:
         record = trained(method="node2vec", epochs=1, links_per_batch=1, walks_per_node=1).history[0]
         assert record["links"] == 255  # 60 nodes start a walk each

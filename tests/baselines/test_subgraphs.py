@@ -110,6 +110,7 @@ def test_subgraphs_and_labels_equal_networkx(directed: bool, hops: int) -> None:
     check_against_oracle(random_view(11, 14, directed), hops)
 
 
+@pytest.mark.slow
 @given(views(max_nodes=7), st.integers(1, 2))
 def test_any_small_graph_equals_networkx(view: GraphView, hops: int) -> None:
     check_against_oracle(view, hops)

@@ -54,6 +54,7 @@ def linked_starts(device: str | torch.device = "cpu") -> torch.Tensor:
     return torch.arange(NODES - 1, device=device).repeat(WALKERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("return_weight", "explore_weight"), WEIGHTS)
 @pytest.mark.parametrize("rounds", [0, 2, walks.ROUNDS], ids=["exact", "both", "rejection"])
 def test_steps_follow_the_definition(

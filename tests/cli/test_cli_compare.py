@@ -65,6 +65,7 @@ def test_a_comparison_as_json(cli: Cli, links_csv: Path) -> None:
     assert all(0 < test <= 100 for test in tests)
 
 
+@pytest.mark.slow
 def test_a_comparison_gives_what_training_gives(cli: Cli, links_csv: Path, run_folder: Path, tmp_path: Path) -> None:
     """`strong` is what training gives by default, `aml` what it gives with the preset of comparisons, fast."""
     fast = cli("train", links_csv, "--out", tmp_path / "fast", "--preset", "fast", "--json", *SMALL).json
@@ -74,6 +75,7 @@ def test_a_comparison_gives_what_training_gives(cli: Cli, links_csv: Path, run_f
     assert {line["method"]: line["test"] / 100 for line in lines} == pytest.approx(wanted)
 
 
+@pytest.mark.slow
 def test_a_comparison_begins_with_strong(cli: Cli, links_csv: Path) -> None:
     lines = cli("compare", links_csv, "--json", *TINY).json["methods"]
     assert {line["method"] for line in lines} == {"strong", "aml", "sage", "cn", "aa", "ra", "item2hop"}
@@ -98,6 +100,7 @@ def test_a_comparison_for_people(cli: Cli, links_csv: Path, tmp_path: Path, monk
     assert again.out == answer.out
 
 
+@pytest.mark.slow
 def test_changed_links_are_another_comparison(cli: Cli, links_csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "links.csv"
     path.write_bytes(links_csv.read_bytes())
@@ -110,6 +113,7 @@ def test_changed_links_are_another_comparison(cli: Cli, links_csv: Path, tmp_pat
     assert "already" not in changed.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [True, False])
 def test_ctrl_c_is_one_sentence(
     cli: Cli, links_csv: Path, tmp_path: Path, ctrl_c: pytest.MonkeyPatch, keep: bool
@@ -230,6 +234,7 @@ def test_wrong_words_for_the_paper_are_told(cli: Cli, tmp_path: Path, arguments:
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_paper(cli: Cli, links_csv: Path, tmp_path: Path, ctrl_c: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     arguments = ("main", "--data", links_csv, "--repeats", 1, "--out", out)

@@ -88,6 +88,7 @@ def test_predict_with_probabilities(cli: Cli, run_folder: Path, tmp_path: Path) 
     assert pd.read_csv(out)["probability"].tolist() == pytest.approx([row["probability"] for row in even])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_evaluate_judges_probabilities(cli: Cli, run_folder: Path, tmp_path: Path, suffix: str) -> None:
     plot = tmp_path / "new" / f"reliability.{suffix}"
@@ -211,6 +212,7 @@ def test_data_list(cli: Cli) -> None:
     assert "planted" in cli("data", "list").out
 
 
+@pytest.mark.slow
 def test_train_on_a_split_by_name(cli: Cli, links_csv: Path, tmp_path: Path) -> None:
     file = tmp_path / "split.npz"
     options = ("--valid-share", "0.1", "--metric", "hits@20", "--eval-negatives", "1", "--seed", "3")

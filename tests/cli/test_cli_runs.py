@@ -137,6 +137,7 @@ def test_damaged_checkpoint(cli: Cli, links_csv: Path, run_copy: Path) -> None:
     assert "checkpoint.safetensors is damaged" in answer.err
 
 
+@pytest.mark.slow
 def test_model_of_another_run(cli: Cli, links_csv: Path, run_copy: Path, tmp_path: Path) -> None:
     other = write_links(tmp_path / "other.csv", community_links()[:-5])
     assert cli("train", other, "--out", tmp_path / "other", *SMALL).code == 0

@@ -3,16 +3,13 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from real_ranks import SECONDS, torchrun, two_processes
 
 from headtail import LinkPredictor
 from headtail.cli import main
@@ -22,7 +19,6 @@ from headtail.ranks import ALONE, current, joined
 SETTINGS = "--preset fast --hidden 8 --layers 2 --structure 4 --links-per-batch 64 --eval-negatives 20 --device cpu"
 # Enough that one can be killed among them.
 EPOCHS = 30
-SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -32,40 +28,6 @@ def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "links.csv"
     table[table.source != table.target].to_csv(path, index=False)
     return path
-
-
-def torchrun(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "headtail"]
-    return subprocess.Popen(
-        [*command, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
-    )
-
-
-@contextmanager
-def two_processes(*arguments: str, **environment: str) -> Iterator[list[subprocess.Popen[str]]]:
-    """Starts two ranks by their variables alone, as Slurm or Kubernetes would; ends what is left of them."""
-    port = str(20000 + os.getpid() % 20000)
-    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"} | environment
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "headtail", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(2)
-    ]
-    try:
-        yield ranks
-    finally:
-        for process in ranks:
-            process.kill()
-            process.communicate()
 
 
 def wait_for_epochs(run: Path, epochs: int) -> None:
@@ -99,6 +61,7 @@ def killed(links: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return run, job.returncode, out, told
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_ends_the_job(killed: tuple[Path, int, str, str]) -> None:
     run, code, out, told = killed
     assert code != 0
@@ -112,6 +75,7 @@ def test_a_rank_that_dies_ends_the_job(killed: tuple[Path, int, str, str]) -> No
     assert not (run / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_one_rank_and_answers_with_two(
     killed: tuple[Path, int, str, str], links: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +95,7 @@ def test_a_run_goes_on_with_one_rank_and_answers_with_two(
     np.testing.assert_allclose(answered["score"], wanted["score"], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_rank_that_hangs_is_not_waited_for_forever(links: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = ["train", str(links), "--out", str(run), *SETTINGS.split(), "--epochs", "100000"]

@@ -214,6 +214,7 @@ def test_unusable_frames(frame: pd.DataFrame, message: str | None) -> None:
         read_links(frame, columns)
 
 
+@pytest.mark.slow
 def test_a_million_lines_take_a_moment(tmp_path: Path) -> None:
     numbers = np.random.default_rng(0).integers(0, 10**6, (10**6, 2))
     pd.DataFrame(numbers).to_csv(tmp_path / "a.txt", sep=" ", header=False, index=False)

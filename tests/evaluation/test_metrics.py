@@ -1,28 +1,38 @@
-"""Metrics against the definitions of the Open Graph Benchmark, restated in NumPy, and against brute force."""
+"""What the evaluator calls ranks and hits, against the definitions of the Open Graph Benchmark and brute force."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metric_oracle import TableScorer, ogb_hits, ogb_mrr_list
+from torch import Tensor
 
 from headtail.errors import ConfigError, DataError
-from headtail.evaluation.metrics import Metric, hits, hits_shared, mrr, ranks
+from headtail.evaluation.evaluator import evaluate, ranks_in_blocks
+from headtail.evaluation.metrics import Metric, hits, mrr
 
 
-def ogb_mrr_list(positives: np.ndarray, negatives: np.ndarray) -> dict[str, float]:
-    optimistic = (negatives > positives[:, None]).sum(axis=1)
-    pessimistic = (negatives >= positives[:, None]).sum(axis=1)
-    ranking = 0.5 * (optimistic + pessimistic) + 1
-    found = {f"hits@{k}": (ranking <= k).astype(np.float32).mean() for k in (1, 3, 10)}
-    return found | {"mrr": (1 / ranking.astype(np.float32)).mean()}
+def ranks(positives: Tensor, negatives: Tensor) -> Tensor:
+    """Returns the ranks of positives [P] among their own negatives [P, K], as the evaluator finds them."""
+    count, rivals = negatives.shape
+    table = torch.zeros(max(count, rivals + 1), rivals + 1)
+    table[:count] = torch.cat([positives[:, None], negatives], dim=1)
+    links = torch.stack([torch.arange(count), torch.zeros(count, dtype=torch.long)])
+    tails = torch.arange(1, rivals + 1).expand(count, rivals)
+    return ranks_in_blocks(TableScorer(table), links, tails, 64, lambda _pairs: None)
 
 
-def ogb_hits(positives: np.ndarray, negatives: np.ndarray, k: int) -> float:
-    if len(negatives) < k:
-        return 1.0
-    kth = np.sort(negatives)[::-1][k - 1]
-    return float((positives > kth).sum()) / len(positives)
+def hits_shared(positives: Tensor, negatives: Tensor, k: int) -> float:
+    """Returns Hits@k of positives [P] among shared negatives [M], as the evaluator finds it."""
+    size = max(len(positives), len(negatives))
+    table = torch.zeros(size, size)
+    table[0, : len(positives)], table[1, : len(negatives)] = positives, negatives
+    pairs = [
+        torch.stack([torch.full((len(of),), row), torch.arange(len(of))])
+        for row, of in enumerate((positives, negatives))
+    ]
+    return evaluate(TableScorer(table), *pairs, f"hits@{k}")[f"hits@{k}"]
 
 
 def brute_force_rank(positive: float, negatives: list[float]) -> float:
@@ -35,9 +45,8 @@ def brute_force_rank(positive: float, negatives: list[float]) -> float:
 @pytest.mark.parametrize("levels", [2, 5, 1000])
 def test_ranks_agree_with_ogb_also_with_ties(levels: int) -> None:
     rng = np.random.default_rng(levels)
-    positives = rng.integers(levels, size=200).astype(np.float32)
-    negatives = rng.integers(levels, size=(200, 30)).astype(np.float32)
-    found = ranks(torch.from_numpy(positives), torch.from_numpy(negatives))
+    positives, negatives = (torch.from_numpy(rng.integers(levels, size=size)).float() for size in (200, (200, 30)))
+    found = ranks(positives, negatives)
     wanted = ogb_mrr_list(positives, negatives)
     assert mrr(found) == pytest.approx(wanted["mrr"], rel=1e-6)
     for k in (1, 3, 10):
@@ -55,9 +64,8 @@ def test_rank_is_the_middle_of_the_tied_places(positive: int, negatives: list[in
 @pytest.mark.parametrize("k", [1, 7, 40, 41])
 def test_hits_shared_agree_with_ogb_also_with_ties(levels: int, k: int) -> None:
     rng = np.random.default_rng(levels)
-    positives = rng.integers(levels, size=100).astype(np.float32)
-    negatives = rng.integers(levels, size=40).astype(np.float32)
-    found = hits_shared(torch.from_numpy(positives), torch.from_numpy(negatives), k)
+    positives, negatives = (torch.from_numpy(rng.integers(levels, size=size)).float() for size in (100, 40))
+    found = hits_shared(positives, negatives, k)
     assert found == pytest.approx(ogb_hits(positives, negatives, k))
 
 

@@ -38,6 +38,7 @@ def test_scales_are_named_or_given_as_sizes() -> None:
         scale_named("citaton2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["aml", "sage", "smlp"])
 def test_what_is_measured_adds_up(method: str, tmp_path: Path) -> None:
     variant, trace = variant_named(method), tmp_path / "trace.json"
@@ -81,11 +82,13 @@ def test_one_epoch_is_too_few() -> None:
         bench(bench_graph(SMALL), variant, bench_config(variant, SMALL, {**TINY, "epochs": 1}))
 
 
+@pytest.mark.slow
 def test_ceilings_are_speeds() -> None:
     ceilings = measure_ceilings(torch.device("cpu"), "fp32")
     assert ceilings.flops > 1e8 < ceilings.bytes
 
 
+@pytest.mark.slow
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     flags = ["--hidden", "8", "--links-per-batch", "500", "--epochs", "2", "--device", "cpu"]

@@ -88,6 +88,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> tuple[PaperRun, str, li
     return run, make_table("complexity", run), said
 
 
+@pytest.mark.slow
 def test_counted_encodings_are_those_of_a_real_epoch(counted: tuple[PaperRun, str, list[str]]) -> None:
     run, text, _ = counted
     check_markdown(text)

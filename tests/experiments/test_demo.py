@@ -1,6 +1,10 @@
 """The demo end to end on a tiny graph that takes Debian's place."""
 
+import io
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +20,35 @@ from tiny_runs import SMALL, predictor, small_graph
 PACKAGES = ("p03", "p14", "p25")
 
 
-@pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> Graph:
+@pytest.fixture(scope="module", autouse=True)
+def tiny() -> Iterator[Graph]:
     """Has the demo load the tiny graph, ask for its nodes, and train with tiny settings."""
     graph = small_graph()
     settings = {name: value for name, value in SMALL.items() if name != "device"}
-    monkeypatch.setitem(PRESETS, "strong", PRESETS["strong"] | settings)
-    monkeypatch.setattr(demo, "load", {"debian": graph}.__getitem__)
-    monkeypatch.setattr(demo, "PACKAGES", PACKAGES)
-    monkeypatch.setattr(demo, "EPOCHS", SMALL["epochs"])
-    return graph
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "strong", PRESETS["strong"] | settings)
+        patch.setattr(demo, "load", {"debian": graph}.__getitem__)
+        patch.setattr(demo, "PACKAGES", PACKAGES)
+        patch.setattr(demo, "EPOCHS", SMALL["epochs"])
+        yield graph
 
 
-def test_the_demo_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer: dict[str, Any] = demo.run_demo(tmp_path / "run", "cpu", json_output=True)
-    assert capsys.readouterr().out == ""
+Demo = tuple[Path, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def first(tiny: Graph, tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """The run of a demo for machines, and its answer."""
+    run = tmp_path_factory.mktemp("demo") / "run"
+    with redirect_stdout(io.StringIO()) as printed:
+        answer = demo.run_demo(run, "cpu", json_output=True)
+    assert printed.getvalue() == ""
+    return run, answer
+
+
+@pytest.mark.slow
+def test_the_demo_as_json(first: Demo) -> None:
+    run, answer = first
     assert json.loads(json.dumps(answer)) == answer
     results = answer["results"]
     assert [result["method"] for result in results] == ["strong", "popularity", "cn", "aa", "ra", "item2hop"]
@@ -39,18 +57,19 @@ def test_the_demo_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert 0 < result["mrr"] <= result["hits@10"] + 0.1 <= 1.1
         assert result["seconds"] > 0
     assert len({result["mrr"] for result in results}) > 3
-    model = LinkPredictor.load(tmp_path / "run", device="cpu")
+    model = LinkPredictor.load(run, device="cpu")
     assert results[0]["mrr"] == model.evaluate()["mrr"]
     assert Path(answer["plot"]).read_bytes().startswith(b"\x89PNG")
-    assert answer["run"] == str(tmp_path / "run")
+    assert answer["run"] == str(run)
     assert answer["seconds"] >= sum(result["seconds"] for result in results[1:])
 
 
-def test_predictions_are_marked_with_the_release_that_added_them(tmp_path: Path) -> None:
-    answer: dict[str, Any] = demo.run_demo(tmp_path / "run", "cpu", json_output=True)
+@pytest.mark.slow
+def test_predictions_are_marked_with_the_release_that_added_them(first: Demo) -> None:
+    run, answer = first
     rows = answer["recommendations"]
     assert [row["head"] for row in rows] == [name for name in PACKAGES for _ in range(demo.PREDICTIONS)]
-    split = LinkPredictor.load(tmp_path / "run", device="cpu").task.split
+    split = LinkPredictor.load(run, device="cpu").task.split
     truth: dict[tuple[str, str], int] = {}
     for year, links in ((2025, split.valid.positives), (2026, split.test.positives)):
         truth |= {(f"p{head:02}", f"p{tail:02}"): year for head, tail in as_pairs(links)}
@@ -70,10 +89,12 @@ def test_added_links_are_really_found(monkeypatch: pytest.MonkeyPatch, tiny: Gra
     assert years.count(2026) == split.test.positives.shape[1]
 
 
-def test_the_demo_for_people(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_the_demo_for_people_replaces_an_older_one(
+    first: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
+    shutil.copytree(first[0], tmp_path / "run")
     answer: dict[str, Any] = demo.run_demo(tmp_path / "run", "cpu", seed=1)
     shown = capsys.readouterr().out
     assert "60 packages, 300 links" in shown
@@ -88,12 +109,7 @@ def test_the_demo_for_people(
         assert mark in line
     assert str(tmp_path / "run" / "accuracy-time.png") in shown.replace("\n", "")
     assert f"headtail evaluate {tmp_path / 'run'}" in shown
-
-
-def test_an_older_demo_is_replaced(tmp_path: Path) -> None:
-    first = demo.run_demo(tmp_path / "run", "cpu", seed=0, json_output=True)
-    second = demo.run_demo(tmp_path / "run", "cpu", seed=1, json_output=True)
-    assert first["recommendations"] != second["recommendations"]
+    assert answer["recommendations"] != first[1]["recommendations"]
     assert LinkPredictor.load(tmp_path / "run", device="cpu").config.training.seed == 1
 
 

@@ -150,6 +150,7 @@ def test_other_settings_are_other_runs(source: DataSource, results: Path, counte
     assert len(counted) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [Stop(epoch=1), Stop(epoch=2, batch=1)])
 def test_an_interruption_costs_the_run_in_progress(
     source: DataSource, results: Path, counted: list[str], stop: Stop, monkeypatch: pytest.MonkeyPatch

@@ -38,6 +38,7 @@ def once(source: DataSource, graph: Graph, method: str = "aml", **given: Any) ->
     return run_once(source, graph, variant_named(method), config_of(method, **given), TaskCache())
 
 
+@pytest.mark.slow
 def test_a_run_gives_what_the_predictor_gives(source: DataSource, graph: Graph) -> None:
     found = once(source, graph, epochs=4, seed=1)
     model = LinkPredictor(preset="fast", **(TINY | {"epochs": 4, "seed": 1})).fit(graph, observer=Observer())
@@ -57,6 +58,7 @@ def test_a_run_gives_what_the_predictor_gives(source: DataSource, graph: Graph) 
     assert (found.data, found.method, found.seed, found.metric, found.protocol) == ("tiny", "aml", 1, "mrr", "clean")
 
 
+@pytest.mark.slow
 def test_the_curve_has_validated_epochs_only(source: DataSource, graph: Graph) -> None:
     every = once(source, graph, epochs=5)
     some = once(source, graph, epochs=5, evaluate_every=2)

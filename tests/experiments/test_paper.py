@@ -111,6 +111,7 @@ def test_settings_that_make_a_label_wrong_are_refused(tmp_path: Path, name: str,
     assert not run.out.exists()
 
 
+@pytest.mark.slow
 def test_a_table_of_real_runs_is_made_once(tmp_path: Path) -> None:
     said: list[str] = []
     run = paper_run(tmp_path, tiny_source(tmp_path), repeats=2, say=said.append)
@@ -130,6 +131,7 @@ def test_a_table_of_real_runs_is_made_once(tmp_path: Path) -> None:
 # ---- curves
 
 
+@pytest.mark.slow
 def test_curves_are_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Curve] = []
     plot = paper.accuracy_time_plot
@@ -165,7 +167,7 @@ def test_times_of_a_shared_machine_are_not_drawn(tmp_path: Path, monkeypatch: py
 def test_everything_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All tables on two tiny graphs; the second time nothing is left to do."""
     sources = [tiny_source(tmp_path, "one"), tiny_source(tmp_path, "two", metric="hits@20", directed=False)]
-    run = paper_run(tmp_path, *sources, repeats=2)
+    run = paper_run(tmp_path, *sources)
     first = {name: make_table(name, run) for name in TABLES}
     for text in first.values():
         check_markdown(text)

@@ -153,11 +153,12 @@ def fuzz(
     """Yields what became of every case; the files of those that failed stay in `folder`/failed."""
     make_corpus(folder / "corpus")
     (folder / "failed").mkdir()
+    remaining = iter(numbers)  # not dealt beforehand: every second case is for the same ten readers
     workers = [Worker(folder / "corpus" / "warm", seconds, spare, folder / f"worker{job}.log") for job in range(jobs)]
 
     def share(job: int) -> None:
         try:
-            for number in numbers[job::jobs]:
+            for number in remaining:
                 place = folder / "failed" / str(number)
                 case = damage(folder / "corpus", place, seed, number)
                 outcome = Outcome(case, workers[job].read(case, place))

@@ -18,6 +18,7 @@ from headtail.files import read_tensors
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_a_few_hundred_damaged_files_are_accepted_or_refused() -> None:
     command = [sys.executable, str(REPOSITORY / "scripts" / "fuzz_readers.py"), "--count", "240", "--spare", "256"]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "src"), "OMP_NUM_THREADS": "1"}

@@ -67,12 +67,14 @@ def test_npy_headers_that_are_none(tmp_path: Path, inner: str) -> None:
     assert "x.npy is damaged" in features(tmp_path, "x.npy", npy_with_header(header))
 
 
+@pytest.mark.slow
 def test_zip_bombs(tmp_path: Path, little_memory: None) -> None:
     packed = bomb(2 * 10**8)
     assert len(packed) < 10**6
     assert "unpacked, needs 190.7 MiB of memory" in features(tmp_path, "x.npz", packed)
 
 
+@pytest.mark.slow
 def test_many_members_count_together(tmp_path: Path, little_memory: None) -> None:
     column = npy_with_header("{'descr': '|u1', 'fortran_order': False, 'shape': (40000000,), }", bytes(4 * 10**7))
     arrays = {"num_nodes.npy": column, "directed.npy": column, "train.npy": column}

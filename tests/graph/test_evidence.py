@@ -123,6 +123,7 @@ def test_ages_of_a_link_are_those_of_the_view_without_it(directed: bool, seed: i
             torch.testing.assert_close(evidence(*ends), bare(*ends), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @DIRECTED
 def test_links_of_a_random_graph_look_like_other_pairs(directed: bool) -> None:
     """Links drawn evenly have nothing in common but themselves: no column may tell them from unlinked pairs."""
@@ -156,6 +157,7 @@ def test_samples_of_long_rows_do_not_tell_links(directed: bool, most: int, monke
 # ---- rows ----
 
 
+@pytest.mark.slow
 @ASKED
 @pytest.mark.parametrize("one_way", [True, False])
 @pytest.mark.parametrize(("limit", "most"), [(40, 256), (1, 256), (2, 3)])

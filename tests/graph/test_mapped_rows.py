@@ -13,7 +13,7 @@ from headtail.graph import mapped, pre_encoding, scratch, tables
 from headtail.graph.csr import CSR
 from headtail.graph.mapped import MappedCSR
 from headtail.graph.message import MessageGraph, add_self_loops, normalise
-from headtail.graph.pre_encoding import encode_columns, join_encoded, new_encoded, pre_encode, pre_encode_on_disk
+from headtail.graph.pre_encoding import encode_columns, pre_encode, pre_encode_on_disk
 from headtail.graph.tables import HostTable
 from random_graphs import random_view
 
@@ -68,9 +68,9 @@ def test_pre_encoding_in_blocks_is_that_in_memory(
         patch.setattr(pre_encoding, "BLOCK_ROWS", rows)
         out = torch.full_like(x, torch.nan)
         middle = columns // 2  # two ranks, a range of columns each
-        encode_columns(ours, x, layers, out, 0, middle, at_once)
+        encode_columns(ours, x[:, :middle], layers, out[:, :middle], at_once)
         assert out[:, middle:].isnan().all()
-        encode_columns(ours, x, layers, out, middle, columns, at_once)
+        encode_columns(ours, x[:, middle:], layers, out[:, middle:], at_once)
     assert torch.allclose(out, expected, rtol=1e-6, atol=1e-7)
 
 
@@ -86,17 +86,6 @@ def test_the_encoded_file_is_found_again(tmp_path: Path) -> None:
     assert torch.equal(pre_encode_on_disk(graph.adjacency, graph.features, 2, kept), expected)  # type: ignore[arg-type]
     assert torch.equal(pre_encode_on_disk(graph.adjacency, graph.features, 2), expected)  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == ["encoded.npy"]
-
-
-def test_ranks_write_to_one_file(tmp_path: Path) -> None:
-    graph = MessageGraph.build(random_view(30, 80), torch.randn(30, 6), "row", 3)
-    assert isinstance(graph.features, Tensor)
-    out = new_encoded(tmp_path / "encoded.npy", 30, 6)
-    for rank, first in enumerate((4, 0, 2)):
-        own = out if rank == 0 else join_encoded(tmp_path / "encoded.npy")
-        encode_columns(graph.adjacency, graph.features, 3, own, first, first + 2)
-    again = pre_encode_on_disk(graph.adjacency, graph.features, 3, tmp_path / "encoded.npy")
-    assert torch.equal(again, graph.pre_encoded)  # type: ignore[arg-type]
 
 
 def test_tables_without_room_lie_in_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from headtail.graph.names import NodeNames
 LARGE = [2**53, 2**53 + 1, 2**62 + 3, -(2**60) - 1]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=8, unique=True))
 def test_strings_go_there_and_back(names: list[str]) -> None:
     known = NodeNames(len(names), pd.Index(names))

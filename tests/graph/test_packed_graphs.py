@@ -36,6 +36,7 @@ def resident(graph: PackedGraph) -> Graph:
     return Graph(**{name: getattr(graph, name) for name in names}, links=graph.links.clone())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize(
     ("named", "options"),
@@ -92,6 +93,7 @@ def test_rows_are_those_of_the_links(directed: bool, tmp_path: Path) -> None:
     assert sorted(map(tuple, parts)) == sorted({tuple(map(int, pair)) for pair in every})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"method": "symmetric", "batches": "edges"}, {"reverse": True}, {"normalisation": "symmetric"}]
 )
@@ -103,6 +105,7 @@ def test_every_method_learns_the_same_from_files(settings: dict[str, Any], tmp_p
     assert one.evaluate()["mrr"] == other.evaluate()["mrr"]
 
 
+@pytest.mark.slow
 def test_the_strong_preset_learns_the_same_from_files(tmp_path: Path) -> None:
     write_files(tmp_path)
     graph = packed(tmp_path, time_column="year", features=tmp_path / "x.npy")
@@ -223,6 +226,7 @@ def test_a_packed_graph_keeps_its_own_split(tmp_path: Path) -> None:
     assert graph.view.to("cpu") is graph.view
 
 
+@pytest.mark.slow
 def test_more_nodes_than_links_name_are_kept(tmp_path: Path) -> None:
     write_files(tmp_path)
     x = np.concatenate([np.load(tmp_path / "x.npy"), np.ones((5, 6))])

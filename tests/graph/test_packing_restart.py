@@ -58,6 +58,7 @@ def everything(folder: Path) -> None:
     pack([folder / "links.csv"], folder / "graph.ht", features=folder / "x.npy", nodes=folder / "nodes.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [*stages.STAGES, LAST])
 def test_a_killed_packing_goes_on_to_the_same_bytes(
     stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,7 @@ from fused_case import DEVICE, assert_close, needs_kernels
 from torch import Tensor
 
 from headtail.kernels import finish as module
-from headtail.kernels.finish import finish
+from headtail.kernels.finish import Running, finish
 
 SHAPES = [(1, 1), (2, 3), (17, 8), (130, 5), (300, 64), (70, 256)]
 
@@ -114,3 +114,47 @@ def test_padding_may_hold_anything() -> None:
     for have, want in zip(found, wanted, strict=True):
         rows = have[:30] if have.shape[0] == 40 else have
         assert_close(rows, want, 1e-6)
+
+
+@needs_kernels
+@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize(("n", "count"), [(40, None), (40, 31), (1, None)])
+def test_running_statistics_take_in_every_batch(
+    n: int, count: int | None, unbiased: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    h, _, parameters, _ = inputs(n, 8, seed=3)
+
+    def statistics(kind: torch.dtype, device: torch.device) -> list[Tensor]:
+        running = Running(*(torch.full((8,), x, dtype=kind, device=device) for x in (0.5, 2.0)), 0.1, unbiased)
+        counted = None if count is None else torch.tensor(count, device=device)
+        for factor in (1.0, 3.0):
+            given = [x.to(device, kind) for x in [h * factor, *parameters]]
+            finish(given[0], None, *given[1:], True, True, counted, running)
+        return [running.mean, running.spread]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "fused", lambda x: False)
+        wanted = statistics(torch.float64, torch.device("cpu"))
+    for have, want in zip(statistics(torch.float32, DEVICE), wanted, strict=True):
+        assert_close(have, want, 1e-5)
+
+
+@needs_kernels
+@pytest.mark.parametrize(("kind", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(("relu", "unit"), [(True, True), (False, False)])
+def test_known_moments(
+    relu: bool, unit: bool, residual: bool, kind: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    h, previous, (slope, shift, _), _ = inputs(70, 24, seed=4)
+    h, previous = (x.to(kind).double() for x in (h, previous))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "fused", lambda x: False)
+        wanted = module.finish_with(h, previous if residual else None, slope, shift, relu, unit)
+    rows = [x.to(DEVICE, kind) for x in (h, previous)]
+    with torch.no_grad():
+        found = module.finish_with(
+            rows[0], rows[1] if residual else None, slope.float().to(DEVICE), shift.float().to(DEVICE), relu, unit
+        )
+    assert found.dtype == kind
+    assert_close(found, wanted, tolerance)

@@ -75,6 +75,7 @@ def wanted_of(case: Case, monkeypatch: pytest.MonkeyPatch, *switches: bool) -> l
 
 SWITCHES = [
     (True, True, True, False),
+    (True, True, False, False),
     (False, True, True, True),
     (True, False, False, False),
     (False, False, False, True),

@@ -103,7 +103,7 @@ STYLES = pytest.mark.parametrize("style", [STYLE, GRAPH_STYLE], ids=["running", 
 def test_blocks_do_not_change_the_encoding(
     encoder: str, elements: int, layers: int, style: LayerStyle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = message_graph(random_view(25, 60), IN)
+    graph = message_graph(random_view(12, 30), IN)
     head, tail = head_of(encoder, layers, style), tail_of(layers, style)
     heads, tails = all_at_once(head, tail, graph)
     state = {name: value.clone() for name, value in [*head.state_dict().items(), *tail.state_dict().items()]}

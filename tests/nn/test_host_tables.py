@@ -54,7 +54,7 @@ def test_all_nodes_are_encoded_alike(
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    graph = message_graph(random_view(25, 60), IN, layers=3, device=device)
+    graph = message_graph(random_view(12, 30), IN, layers=3, device=device)
     head, tail = (kind(encoder, IN, 3, style) for kind in (HeadEncoder, TailEncoder))
     for seed, part in enumerate((head, tail)):
         randomise(part, seed)

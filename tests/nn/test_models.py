@@ -145,6 +145,7 @@ def test_norms_are_never_shared() -> None:
     assert len({parameter.data_ptr() for norm in norms for parameter in norm.parameters()}) == 3 * len(norms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["aml", "symmetric", "smlp"])
 @given(view=views(max_nodes=7), layers=st.integers(1, 3), sampler=st.sampled_from(["full", "uniform", "bns"]))
 def test_any_small_graph_gives_finite_numbers(method: str, view: GraphView, layers: int, sampler: str) -> None:

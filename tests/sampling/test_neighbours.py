@@ -80,6 +80,7 @@ def test_uniform_takes_the_fanout_of_each_layer(fanout: Fanout, kept: tuple[int,
         assert block.num_expanded == block.num_targets
 
 
+@pytest.mark.slow
 @NORMALISATIONS
 def test_uniform_sampling_is_unbiased(normalisation: str) -> None:
     view = random_view(12, 40)

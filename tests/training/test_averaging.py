@@ -134,6 +134,7 @@ def test_a_checkpoint_without_average_is_refused(tmp_path) -> None:  # type: ign
         store.load(wide, torch.optim.Adam(wide.parameters()), WeightAverage(wide, 0.9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0.0, 0.6])
 def test_training_validates_and_keeps_the_average(keep: float, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = SMALL | {"epochs": 3, "batches_per_epoch": 2, "averaging": keep}

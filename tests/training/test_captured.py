@@ -99,6 +99,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_batches_that_are_copied_to_one_place_are_learned_alike(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,8 @@ from headtail.graph.graph import build_graph
 from headtail.graph.pairs import Pairs
 from headtail.graph.task import make_task
 from headtail.training.observer import Observer
-from headtail.training.trainer import GnnMethod, evidence_kinds
+from headtail.training.surroundings import evidence_kinds
+from headtail.training.trainer import GnnMethod
 from random_graphs import as_pairs
 from tiny_runs import SMALL, small_graph
 
@@ -60,6 +61,7 @@ def strong(raw: RawGraph, **settings: Any) -> LinkPredictor:
 # ---- what is learned ----
 
 
+@pytest.mark.slow
 @DIRECTED
 def test_common_neighbours_solve_what_features_cannot(directed: bool) -> None:
     raw = cliques(directed)
@@ -67,6 +69,7 @@ def test_common_neighbours_solve_what_features_cannot(directed: bool) -> None:
     assert strong(raw, evidence="none").evaluate()["mrr"] < 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("directed", "dated"), [(True, False), (False, True)])
 def test_nothing_is_found_where_only_the_link_itself_would_tell(directed: bool, dated: bool) -> None:
     model = strong(no_reason(directed, dated=dated))
@@ -75,6 +78,7 @@ def test_nothing_is_found_where_only_the_link_itself_would_tell(directed: bool, 
     assert model.evaluate("valid")["mrr"] < 1.7 * CHANCE  # the best of several epochs
 
 
+@pytest.mark.slow
 @DIRECTED
 def test_nothing_is_found_in_structure_where_there_is_no_reason(directed: bool) -> None:
     """Structural features are made of the links: like features of the data, they may not tell held-out ones."""
@@ -228,6 +232,7 @@ SAVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reverse"), [("directed", True), ("undirected", False), ("dated", False), ("featureless", False)]
 )
@@ -243,6 +248,7 @@ def test_a_strong_run_is_the_same_from_disk(name: str, reverse: bool, tmp_path: 
     assert back.evaluate()["mrr"] == model.evaluate()["mrr"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "directed"), [("aml", False), ("symmetric", True), ("smlp", False)])
 def test_every_model_reads_evidence(method: str, directed: bool) -> None:
     config = SMALL | {"method": method, "epochs": 2}

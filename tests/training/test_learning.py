@@ -57,6 +57,7 @@ def follower(reverse: bool, batches: str) -> LinkPredictor:
     return learned(one_way(), reverse=reverse, batches=batches)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
 def test_planted_communities_are_found(directed: bool) -> None:
     model = learned(communities(directed))
@@ -68,6 +69,7 @@ def test_planted_communities_are_found(directed: bool) -> None:
     assert model.history[-1]["loss"] < 0.85 * model.history[0]["loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
 def test_nothing_is_found_in_rewired_links(directed: bool) -> None:
     raw = communities(directed)
@@ -77,6 +79,7 @@ def test_nothing_is_found_in_rewired_links(directed: bool) -> None:
     assert learned(control).evaluate()["mrr"] < 1.6 * CHANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reverse", "batches"), [(False, "rows"), (True, "rows"), (True, "edges")])
 def test_the_direction_of_links_is_learned(reverse: bool, batches: str) -> None:
     model = follower(reverse, batches)

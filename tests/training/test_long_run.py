@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headtail.memory import resident_bytes
 from headtail.training.observer import Observer
 from tiny_runs import predictor, small_graph
@@ -22,6 +24,7 @@ class Watch(Observer):
         self.files.append(len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0)
 
 
+@pytest.mark.slow
 def test_nothing_grows_with_the_epochs(tmp_path: Path) -> None:
     watch = Watch()
     predictor(epochs=EPOCHS, averaging=0.9).fit(small_graph(), tmp_path / "run", observer=watch)

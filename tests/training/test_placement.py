@@ -131,6 +131,7 @@ RUNS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", RUNS, ids=str)
 @pytest.mark.parametrize("directed", [True, False])
 def test_a_run_does_not_depend_on_where_features_lie(
@@ -151,6 +152,7 @@ def test_a_run_does_not_depend_on_where_features_lie(
     assert runs[1].method.notes == runs[0].method.notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"supervision": "newest"}, {"folds": 3}], ids=str)
 def test_a_run_on_dated_links_does_not_depend_on_it_either(settings: dict[str, Any]) -> None:
     settings = {"structure": "auto", "featureless": 6, "evidence": "degrees,ages", "epochs": 2} | settings
@@ -184,6 +186,7 @@ def test_the_choice_is_told_before_training(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(method.surroundings(task.train_view).graph.features, HostTable)
 
 
+@pytest.mark.slow
 def test_a_run_may_be_resumed_where_features_lie_elsewhere(tmp_path: Path) -> None:
     graph = small_graph()
     predictor(features_on="host").fit(graph, tmp_path / "run", observer=Stop(2))
@@ -230,6 +233,7 @@ def test_a_gpu_without_room_takes_features_from_the_host_and_evaluates(monkeypat
     assert len(model.recommend(k=3)) == 180
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"folds": 2, "evidence": "similarity"}, {"structure": 4}])
 def test_training_from_files_is_training_from_memory(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     one = trained(small_graph(), **settings)

@@ -111,6 +111,7 @@ def sampler(ranks: Ranks, kind: str, negatives: str, neighbours: str, links_per_
     return BatchSampler(message_graph(view), batches, negatives, 2, space, chosen, "rows", 2, ranks=ranks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("negatives", ["uniform", "tail", "popular", "near"])
 @pytest.mark.parametrize(("kind", "neighbours"), [("rows", "bns"), ("rows", "full"), ("edges", "uniform")])
 @pytest.mark.parametrize("links_per_batch", [3, 25, 1000])
@@ -184,6 +185,7 @@ def fit(methods: list[Learner[Batch]], folder: Path | None = None, resume: bool 
     return on_ranks(len(methods), work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_all_ranks_end_with_the_same_model(settings: dict[str, Any]) -> None:
     methods = learners(3, **settings)
@@ -199,6 +201,7 @@ def test_all_ranks_end_with_the_same_model(settings: dict[str, Any]) -> None:
     assert first.history[-1]["loss"] == pytest.approx(alone.history[-1]["loss"], rel=0.35)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_ranks(tmp_path: Path) -> None:
     def stopped(methods: list[Learner[Batch]], after: int) -> None:
         class Stop(Observer):

@@ -70,6 +70,7 @@ RUNS: list[tuple[Place, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stop", "settings"), RUNS)
 def test_resume_equals_no_interruption(stop: Place, settings: dict[str, Any], tmp_path: Path) -> None:
     graph = small_graph()
@@ -91,6 +92,7 @@ def test_resume_equals_no_interruption(stop: Place, settings: dict[str, Any], tm
     assert reread.best_epoch == whole.best_epoch
 
 
+@pytest.mark.slow
 def test_a_run_may_be_interrupted_again_and_again(tmp_path: Path) -> None:
     graph = small_graph()
     whole = trained(graph)
@@ -137,6 +139,7 @@ def test_a_run_may_move_to_another_device(tmp_path: Path) -> None:
     assert predictor(device="cpu").fit(graph, tmp_path / "run", resume=True, observer=Observer()).finished
 
 
+@pytest.mark.slow
 def test_a_run_killed_between_checkpoint_and_journal_can_be_resumed(tmp_path: Path) -> None:
     graph = small_graph()
     predictor().fit(graph, tmp_path / "run", observer=Stop(1))

@@ -1,14 +1,14 @@
 """The command line; `main` turns every problem into a sentence and an exit code."""
 
-import os
 import sys
 import traceback
 
 import typer
 
 from headtail.cli.app import app
-from headtail.cli.output import print_json, say
-from headtail.errors import HeadtailError
+from headtail.cli.log import shown_log
+from headtail.cli.output import print_json, say, which_rank
+from headtail.errors import HeadtailError, one_line
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,7 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         # Not standalone: typer then hands over its errors instead of drawing a box around them.
-        return app(arguments, prog_name="headtail", standalone_mode=False) or 0
+        with shown_log("--debug" in arguments):
+            return app(arguments, prog_name="headtail", standalone_mode=False) or 0
     except HeadtailError as error:
         return _failed(arguments, error, str(error), 2)
     except typer.TyperException as error:
@@ -39,20 +40,14 @@ def explained(error: Exception) -> tuple[str, int]:
     # Torch has no type of its own for memory that the host has not.
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return "there is not enough memory for this; use a machine with more, or smaller data or settings.", 2
-    reason = str(HeadtailError(f"{type(error).__name__}: {error}"))
+    reason = one_line(f"{type(error).__name__}: {error}")
     return f"internal error ({reason}); run again with --debug for the traceback", 1
 
 
 def _failed(arguments: list[str], error: Exception, sentence: str, code: int) -> int:
     if "--debug" in arguments:
         traceback.print_exception(error)
-    say(f"error{_rank()}: {sentence}")
+    say(f"error{which_rank()}: {sentence}")
     if "--json" in arguments:
         print_json({"error": sentence})
     return code
-
-
-def _rank() -> str:
-    """Names the rank that speaks where there are several; not by `headtail.ranks`, which takes torch to import."""
-    size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "?")
-    return "" if size == "1" else f" (rank {rank} of {size})"

@@ -43,11 +43,11 @@ def evaluate(
     with joined(device) as ranks:
         predictor = LinkPredictor.load(run, device)
         result = predictor.evaluate(split)
+        judged = None if reliability is None else predictor.reliability()
     if not ranks.leads:
         return
     figures = {}
-    if reliability is not None:
-        judged = predictor.reliability()
+    if judged is not None and reliability is not None:
         figures = judged.figures()
         title = f"{predictor.config.model.method} on {Path(predictor.task.graph.source).name}"
         reliability_plot(judged, title, reliability)

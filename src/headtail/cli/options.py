@@ -24,7 +24,9 @@ Flags: TypeAlias = Mapping[str, inspect.Parameter]
 
 # metavar="": typer would print <bool> beside every switch.
 Json = Annotated[bool, typer.Option("--json", metavar="", help="print one JSON object instead of tables")]
-Debug = Annotated[bool, typer.Option("--debug", metavar="", help="show the full traceback of an error")]
+Debug = Annotated[
+    bool, typer.Option("--debug", metavar="", help="show the full traceback of an error, and details of the work")
+]
 Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto")]
 Data = Annotated[
     str,

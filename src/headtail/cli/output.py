@@ -1,6 +1,7 @@
 """How commands speak: results on stdout, as tables or as one JSON object; everything else on stderr."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 def say(message: str) -> None:
     """Tells the user something that is not the result."""
     print(message, file=sys.stderr, flush=True)
+
+
+def which_rank() -> str:
+    """Names the rank that speaks where there are several; not by `headtail.ranks`, which takes torch to import."""
+    size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "?")
+    return "" if size in ("", "0", "1") else f" (rank {rank} of {size})"
 
 
 def print_json(result: Mapping[str, object]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headtail.cli.log import LOG
 from headtail.cli.options import Data, Json, Options
 from headtail.cli.output import print_json, print_result, say
 from headtail.presets import DEFAULT_PRESET
@@ -77,7 +78,7 @@ def _fit(predictor: "LinkPredictor", data: str, source: Options, out: Path, resu
     graph = load(data, **source)
     try:
         with _nothing_half_written(out) if leads else nullcontext():
-            predictor.fit(graph, out, resume=resume, overwrite=overwrite, say=say)
+            predictor.fit(graph, out, resume=resume, overwrite=overwrite, say=LOG.info)
     except KeyboardInterrupt as interrupt:
         if leads:
             say(str(interrupt) or "interrupted.")

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.utils.extmath import randomized_svd
 
 from headtail.datasets.raw import Floats
 from headtail.errors import DataError
@@ -23,6 +21,9 @@ def text_features(texts: Sequence[str], dim: int = 128, seed: int = 0) -> Floats
     Rows have length √d, so that entries vary about as much as a standard normal; a text without a known
     word is a row of zeros. d is less than `dim` where the texts have fewer independent directions.
     """
+    from sklearn.feature_extraction.text import CountVectorizer  # a second and more, which few commands wait for
+    from sklearn.utils.extmath import randomized_svd
+
     if dim < 1:
         raise DataError(f"text features need at least one dimension, not {dim}")
     # A word of a single text tells nothing about links, unless there are only a few texts.
@@ -55,6 +56,8 @@ def join_texts(columns: pd.DataFrame) -> list[str]:
 
 def _pieces_of(words: Sequence[str]) -> sp.csr_matrix:
     """Returns counts [words, pieces]; cutting each distinct word once is far less work than cutting texts."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
     cutter = CountVectorizer(
         analyzer="char_wb", ngram_range=(_PIECE_LENGTH, _PIECE_LENGTH), dtype=np.float32, lowercase=False
     )

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.isotonic import isotonic_regression
 from torch import Tensor
 
 from headtail.contract import PairScorer
 from headtail.errors import ConfigError, DataError
-from headtail.evaluation.metrics import refuse_nan
+from headtail.evaluation.nan import refuse_nan
 from headtail.evaluation.scoring import held_out_scores
 from headtail.graph.task import LinkTask
 
@@ -92,6 +91,8 @@ def fit_calibration(positives: Tensor, negatives: Tensor) -> Calibration:
     Raises:
         DataError: there are no links or no negatives, or scores are NaN.
     """
+    from sklearn.isotonic import isotonic_regression  # a second and more, which few commands have to wait for
+
     if positives.numel() == 0 or negatives.numel() == 0:
         raise DataError(
             f"{positives.numel()} links and {negatives.numel()} negatives cannot be told apart by their scores: "

@@ -24,7 +24,7 @@ def measure_ceilings(device: torch.device, precision: str) -> Ceilings:
     size, length = (8192, 2**28) if device.type == "cuda" else (1024, 2**25)
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.randn(size, size, device=device, dtype=kind) for _ in range(2))
-    source, target = torch.randn(length, device=device), torch.empty(length, device=device)
+    source, target = torch.ones(length, device=device), torch.empty(length, device=device)
     with mixed(precision, device):
         product = _seconds(lambda: torch.mm(a, b), device)
     return Ceilings(2 * size**3 / product, 8 * length / _seconds(lambda: target.copy_(source), device))

@@ -1,14 +1,17 @@
 """What nodes are described by: features of their own, and structure that is read off the links."""
 
+import hashlib
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from headtail.config import Config
+from headtail.graph.exchange import told_by_first
 from headtail.graph.graph import Graph
 from headtail.graph.structure import STRUCTURES, Structure, read_structure
 from headtail.graph.view import GraphView
+from headtail.ranks import current
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,20 @@ def read_features(tensors: dict[str, Tensor], width: int) -> NodeInputs:
 
 
 def make_features(graph: Graph, view: GraphView, config: Config) -> NodeInputs:
-    """Returns the graph's features with the columns of structural ones that are wanted beside them."""
+    """Returns the graph's features with the columns of structural ones that are wanted beside them.
+
+    Of several ranks, all have the structure that the first one made.
+    """
     columns = config.graph.structure
     if columns == "auto":
         columns = 0 if graph.features is not None else config.graph.featureless
     if columns == 0 and graph.features is not None:
         return NodeInputs(graph.features, None)
-    make = STRUCTURES[config.graph.structure_from]
+    make, ranks = STRUCTURES[config.graph.structure_from], current()
+    if ranks.several:
+        links = hashlib.blake2b(view.links.contiguous().numpy().data).hexdigest()
+        ranks.agree("the graph", f"{view.num_nodes} {view.directed} {links}")
     structure = make(view, columns or config.graph.featureless, config.training.seed, config.training.device)
+    for tensor in structure.tensors().values():
+        told_by_first(ranks, tensor)  # ranks on other machines, or with more threads, may round otherwise
     return NodeInputs(graph.features, structure)

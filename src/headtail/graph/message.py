@@ -11,8 +11,10 @@ from headtail.graph.csr import CSR
 from headtail.graph.mapped import MappedCSR, MappedView
 from headtail.graph.pages import expect_reads, expect_rows
 from headtail.graph.pre_encoding import pre_encode, pre_encode_on_disk
+from headtail.graph.pre_encoding_across import pre_encode_across
 from headtail.graph.tables import HostTable, Table, rows_of
 from headtail.graph.view import GraphView, both_ways
+from headtail.ranks import ALONE, Ranks
 
 NORMALISATIONS = ("row", "column", "symmetric")
 
@@ -45,7 +47,8 @@ class MessageGraph:
     """What encoders read: Â with self-loops, the features X [N, d] and their pre-encoding.
 
     `adjacency` carries the normalised weights Â; `normalisation` names them. It is on the device, the features may be
-    in host memory. Pre-encoded features go to a file where `on_disk`; to the one in `kept`, if that is given.
+    in host memory. Pre-encoded features go to a file where `on_disk`; to the one in `kept`, if that is given. They are
+    computed by several `ranks` together, when all first ask for them.
     """
 
     adjacency: CSR
@@ -54,6 +57,7 @@ class MessageGraph:
     layers: int
     on_disk: bool = False
     kept: Path | None = None
+    ranks: Ranks = ALONE
 
     @staticmethod
     def build(
@@ -63,17 +67,24 @@ class MessageGraph:
         layers: int,
         on_disk: bool = False,
         kept: Path | None = None,
+        ranks: Ranks = ALONE,
     ) -> "MessageGraph":
         """Builds the message graph of a view, on the device of `features`."""
         pattern = add_self_loops(view.to(features.device))
-        return MessageGraph(normalise(pattern, normalisation), normalisation, features, layers, on_disk, kept)
+        return MessageGraph(normalise(pattern, normalisation), normalisation, features, layers, on_disk, kept, ranks)
 
     @cached_property
     def pre_encoded(self) -> Table:
         """Â^L X [N, d]."""
+        if self.ranks.several:
+            return pre_encode_across(self.ranks, self.adjacency, self.features, self.layers, self.on_disk, self.kept)
         if self.on_disk:
             return pre_encode_on_disk(self.adjacency, self.features, self.layers, self.kept)
         return pre_encode(self.adjacency, self.features, self.layers)
+
+    def prepare(self) -> None:
+        """Makes what is made once. Ranks make it together, so all must be at the same place then."""
+        _ = self.pre_encoded
 
     @property
     def fetched_features(self) -> Table:
@@ -83,13 +94,16 @@ class MessageGraph:
         return HostTable(self.features, self.device, on_disk=True)
 
     def expect_reads(self, at_random: bool) -> None:
-        """Tells the system how features in files are going to be read: row by row at random, or in order."""
-        for table in (self.features, self.pre_encoded) if self.on_disk else ():
+        """Tells the system how features in files, if they are made, will be read: row by row at random, or in order."""
+        tables = [self.features, *([self.pre_encoded] if "pre_encoded" in self.__dict__ else [])]
+        for table in tables if self.on_disk else ():
             expect_reads(table if isinstance(table, Tensor) else table.values, at_random)
 
     def expect_rows(self, read: Tensor, encoded: Tensor) -> None:
         """Has the system read features, and pre-encoded features, of some nodes from files before they are needed."""
-        for table, nodes in ((self.features, read), (self.pre_encoded, encoded)):
+        made = "pre_encoded" in self.__dict__
+        wanted = [(self.features, read), *([(self.pre_encoded, encoded)] if made else [])]
+        for table, nodes in wanted:
             expect_rows(table if isinstance(table, Tensor) else table.values, nodes)
 
     @cached_property
@@ -112,7 +126,7 @@ class MessageGraph:
             return self
         other = replace(self, features=self.features.to(kind))
         other.__dict__["pre_encoded"] = self.pre_encoded.to(kind)
-        other.__dict__["residual"] = self.residual_of(slice(None)).to(kind)
+        other.__dict__["residual"] = torch.sub(self.features, self.pre_encoded).to(kind)
         return other
 
     @cached_property

@@ -16,14 +16,15 @@ from torch import Tensor
 from headtail.errors import HeadtailError
 from headtail.kernels.room import LOG, gib
 from headtail.memory import available_bytes
+from headtail.ranks import current
 
 # What a table of all nodes may take of the memory that is there; several live at a time.
 MEMORY_SHARE = 0.25
 
 
 def fits_memory(size: int) -> bool:
-    """Whether a table of so many bytes may be in memory."""
-    return size <= MEMORY_SHARE * available_bytes()
+    """Whether a table of so many bytes may be in memory, of which other ranks on this machine need as much."""
+    return size <= MEMORY_SHARE * available_bytes() / current().beside
 
 
 def scratch_table(rows: int, columns: int, dtype: torch.dtype) -> Tensor:

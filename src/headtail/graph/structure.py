@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
-from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from headtail.graph.csr import CSR
@@ -123,6 +122,8 @@ def spectral_structure(view: GraphView, dim: int, seed: int = 0, device: str = "
 
     Directed graphs get two halves, one describing what a node links to and one what links to it.
     """
+    from sklearn.utils.extmath import randomized_svd  # a second and more, which few commands have to wait for
+
     rows = view.out_rows
     matrix = sp.csr_array(
         (np.ones(rows.col.numel(), dtype=np.float32), rows.col.numpy(), rows.row_ptr.numpy()),

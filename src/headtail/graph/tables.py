@@ -133,17 +133,21 @@ def write_rows(table: Table, first: int, rows: Tensor) -> None:
         table.write(first, rows)
 
 
-def fill(table: Table, rows: Callable[[slice], Tensor], size: int, what: str) -> None:
+def fill(
+    table: Table, rows: Callable[[slice], Tensor], size: int, what: str, first: int = 0, last: int | None = None
+) -> None:
     """Writes rows(slice) to every slice of a table, so many rows at a time; fewer where GPU memory does not last.
 
-    `rows` may read the slice of the table that it is to replace.
+    `rows` may read the slice of the table that it is to replace. Only rows first … last − 1 are written.
     """
+    end = table.shape[0] if last is None else last
 
     def write(first: int, size: int) -> int:
-        write_rows(table, first, rows(slice(first, first + size)))
-        return first + size
+        stop = min(first + size, end)
+        write_rows(table, first, rows(slice(first, stop)))
+        return stop
 
-    in_blocks(write, table.shape[0], size, what)
+    in_blocks(write, end, size, what, first)
 
 
 def by_columns(table: Table, work: Callable[[Tensor], Tensor], what: str) -> Table:
@@ -158,15 +162,22 @@ def by_columns(table: Table, work: Callable[[Tensor], Tensor], what: str) -> Tab
     rows, columns = table.shape
     on_disk = isinstance(table, HostTable) and table.on_disk
     out = HostTable.empty(rows, columns, table.dtype, table.device, on_disk)
-
-    def some(first: int, size: int) -> int:
-        last = min(first + size, columns)
-        block = table[:, first:last].contiguous() if isinstance(table, Tensor) else table.columns(first, last)
-        out.write_columns(first, work(block))
-        return last
-
-    in_blocks(some, columns, _columns_at_once(table), what)
+    columns_into(out, table, work, what, 0, columns)
     return out
+
+
+def columns_into(
+    out: HostTable, table: Table, work: Callable[[Tensor], Tensor], what: str, first: int, last: int
+) -> None:
+    """Writes columns first … last − 1 of work(table) into `out`, in blocks; no other column is read or written."""
+
+    def some(start: int, size: int) -> int:
+        stop = min(start + size, last)
+        block = table[:, start:stop].contiguous() if isinstance(table, Tensor) else table.columns(start, stop)
+        out.write_columns(start, work(block))
+        return stop
+
+    in_blocks(some, last, _columns_at_once(table), what, first)
 
 
 def _columns_at_once(table: Table) -> int:

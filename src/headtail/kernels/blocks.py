@@ -52,15 +52,15 @@ def shrinking(work: Callable[[int], T], size: int, what: str) -> tuple[T, int]:
         return work(1), 1
 
 
-def in_blocks(work: Callable[[int, int], int], total: int, size: int, what: str) -> None:
-    """Does the rows 0 … total − 1 in blocks, smaller ones where GPU memory does not last.
+def in_blocks(work: Callable[[int, int], int], total: int, size: int, what: str, first: int = 0) -> None:
+    """Does the rows first … total − 1 in blocks, smaller ones where GPU memory does not last.
 
     Args:
         work: work(first, size) does the rows from `first` on that make up `size`, at least one, and returns the first
             that it left. It may be called again for the same rows.
-        total, size, what: how many rows there are, and as in `shrinking`.
+        total, size, what: where the rows end, and as in `shrinking`.
+        first: where they begin.
     """
-    first = 0
     while first < total:
         first, size = shrinking(partial(work, first), size, what)
 

@@ -1,14 +1,40 @@
 """What follows every product with weights: GraphNorm, ReLU, residual, unit rows, as one differentiable step."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from headtail.kernels.launch import fused
-from headtail.kernels.unit import unit_backward
+from headtail.kernels.unit import unit_backward, unit_rows
 
 EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class Running:
+    """Statistics of columns over many batches, which evaluation normalises with; every batch updates them in place.
+
+    Attributes:
+        mean, spread: float32 [d].
+        momentum: what the newest batch weighs.
+        unbiased: the spread is a variance over n − 1 rows, as torch's BatchNorm has it.
+    """
+
+    mean: Tensor
+    spread: Tensor
+    momentum: float
+    unbiased: bool = False
+
+    @torch.no_grad()
+    def note(self, mean: Tensor, spread: Tensor, rows: Tensor | int) -> None:
+        """Takes in the moments [d] of a batch of so many rows."""
+        if self.unbiased:
+            seen = torch.as_tensor(rows, dtype=torch.float32, device=spread.device)
+            spread = spread * (seen / (seen - 1).clamp(min=1))
+        self.mean.lerp_(mean, self.momentum)
+        self.spread.lerp_(spread, self.momentum)
 
 
 def moments(x: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
@@ -28,6 +54,7 @@ def finish(
     relu: bool,
     unit: bool,
     count: Tensor | None = None,
+    running: Running | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns unit rows(relu(γ·(h − αμ) / √(spread + ε) + β) + previous), with those steps that are wanted.
 
@@ -36,22 +63,47 @@ def finish(
         alpha, gamma, beta: float32 [d].
         relu, unit: whether to take the positive part, and to scale rows to length 1.
         count: int64 [], how many rows there are; the rest of h is padding, which comes out as zeros. None: all.
+        running: statistics that the moments of h go into.
 
     Returns:
         The finished rows, and the mean and the spread [d] of h, without a gradient.
     """
-    function: Any = _FusedFinish if fused(h) else _Finish
-    if function is _Finish and h.dtype == torch.bfloat16:
-        h = h.float()
-    if function is _Finish and count is not None:
+    found: tuple[Tensor, Tensor, Tensor]
+    if fused(h):
+        if count is None:
+            count = torch.full((), h.shape[0], dtype=torch.int64, device=h.device)
+        found = _FusedFinish.apply(h, previous, count, alpha, gamma, beta, relu, unit, running)  # type: ignore[no-untyped-call]
+        return found
+    h = h.float() if h.dtype == torch.bfloat16 else h
+    if count is not None:
         rows = int(count)
         kept = None if previous is None else previous[:rows]
-        out, mean, spread = finish(h[:rows], kept, alpha, gamma, beta, relu, unit)
+        out, mean, spread = finish(h[:rows], kept, alpha, gamma, beta, relu, unit, None, running)
         return torch.cat([out, out.new_zeros(h.shape[0] - rows, h.shape[1])]), mean, spread
-    if count is None and function is _FusedFinish:
-        count = torch.full((), h.shape[0], dtype=torch.int64, device=h.device)
-    found: tuple[Tensor, Tensor, Tensor] = function.apply(h, previous, count, alpha, gamma, beta, relu, unit)
+    found = _Finish.apply(h, previous, alpha, gamma, beta, relu, unit)  # type: ignore[no-untyped-call]
+    if running is not None:
+        running.note(*found[1:], h.shape[0])
     return found
+
+
+def finish_with(h: Tensor, previous: Tensor | None, slope: Tensor, shift: Tensor, relu: bool, unit: bool) -> Tensor:
+    """Returns unit rows(relu(h · slope + shift) + previous): `finish` with moments that are known, in evaluation.
+
+    Args:
+        h, previous: [n, d].
+        slope, shift: float32 [d].
+    """
+    if fused(h) and not torch.is_grad_enabled():
+        from headtail.kernels import finish_triton
+
+        previous = None if previous is None else previous.to(h.dtype).contiguous()
+        count = torch.full((), h.shape[0], dtype=torch.int64, device=h.device)
+        found = torch.stack([shift, shift, slope, shift])  # of which mean and spread are not read
+        return finish_triton.apply(h.contiguous(), previous, None, count, found, relu, unit)[0]
+    y = torch.addcmul(shift, h.float() if h.dtype == torch.bfloat16 else h, slope)
+    y = y.relu() if relu else y
+    y = y if previous is None else y + previous
+    return unit_rows(y) if unit else y
 
 
 class _Finish(torch.autograd.Function):
@@ -62,7 +114,6 @@ class _Finish(torch.autograd.Function):
         ctx: Any,
         h: Tensor,
         previous: Tensor | None,
-        count: None,
         alpha: Tensor,
         gamma: Tensor,
         beta: Tensor,
@@ -102,7 +153,7 @@ class _Finish(torch.autograd.Function):
         # d variance / dh = 2 (h − μ) / n and d mean / dh = 1 / n
         per_h = 2 * grad_spread / n
         grad_h = torch.addcmul(grad_mean / n - per_h * mean, h, per_h).addcmul_(grad, slope)
-        return grad_h, grad_previous, None, grad_alpha, centred * scale, grad_beta, None, None
+        return grad_h, grad_previous, grad_alpha, centred * scale, grad_beta, None, None
 
 
 class _FusedFinish(torch.autograd.Function):
@@ -117,11 +168,12 @@ class _FusedFinish(torch.autograd.Function):
         beta: Tensor,
         relu: bool,
         unit: bool,
+        running: Running | None,
     ) -> tuple[Tensor, ...]:
         from headtail.kernels import finish_triton
 
         h, previous = h.contiguous(), None if previous is None else previous.to(h.dtype).contiguous()
-        out, found, length = finish_triton.forward(h, previous, count, alpha, gamma, beta, relu, unit)
+        out, found, length = finish_triton.forward(h, previous, count, alpha, gamma, beta, relu, unit, running)
         ctx.save_for_backward(h, out, length, count, found, alpha, gamma)
         ctx.relu, ctx.unit, ctx.residual = relu, unit, previous is not None
         mean, spread = found[0], found[1]
@@ -134,7 +186,7 @@ class _FusedFinish(torch.autograd.Function):
         from headtail.kernels import finish_triton
 
         h, out, length, count, found, alpha, gamma = ctx.saved_tensors
-        grad_h, grad_previous, of_parameters = finish_triton.backward(
-            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual
+        grad_h, of_added, of_parameters = finish_triton.backward(
+            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, int(ctx.residual)
         )
-        return grad_h, grad_previous, None, *of_parameters[:3], None, None
+        return grad_h, of_added[0] if ctx.residual else None, None, *of_parameters[:3], None, None, None

@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from headtail.kernels.finish import Running
 from headtail.kernels.launch import MOST_PROGRAMS, power_of_two, tile_rows
 from headtail.kernels.moments_triton import EPSILON, column_moments
 
@@ -45,13 +46,21 @@ def _apply(
 
 
 @triton.jit
+def _before_unit(grad, out, length):
+    """Returns the gradient before rows were scaled to length 1, `out` being what they became."""
+    return (grad - out * tl.sum(grad * out, 1)[:, None]) / length[:, None]
+
+
+@triton.jit
 def _gradient_sums(
-    grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, added_ptr, part_ptr, n, d,
-    RELU: tl.constexpr, UNIT: tl.constexpr, ADDED: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, added_ptr, again_ptr, part_ptr, n, d,
+    RELU: tl.constexpr, UNIT: tl.constexpr, ADDED: tl.constexpr, TWICE: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     """Each program sums grad and grad · (h − αμ) over every PROGRAMS-th tile of rows, grad being that before the ReLU.
 
-    Where ADDED, it also writes the gradient before unit rows were taken, which is that of all that was added up.
+    Where ADDED, it also writes the gradient before unit rows were taken, which is that of all that was added up; TWICE,
+    if two will change it. Where nothing was added, rows follow from h, and are not read.
     """
     program, programs = tl.program_id(0), tl.num_programs(0)
     count = tl.minimum(tl.load(count_ptr), n).to(tl.int32)
@@ -70,14 +79,20 @@ def _gradient_sums(
         place = row.to(tl.int64)[:, None] * d + col[None, :]
         grad = tl.load(grad_ptr + place, inside, 0.0).to(tl.float32)
         h = tl.load(h_ptr + place, inside, 0.0).to(tl.float32)
+        y = h * slope[None, :] + shift[None, :]
         if UNIT:
-            out = tl.load(out_ptr + place, inside, 0.0).to(tl.float32)
             length = tl.load(length_ptr + row, row < count, 1.0)
-            grad = (grad - out * tl.sum(grad * out, 1)[:, None]) / length[:, None]
+            if ADDED:
+                out = tl.load(out_ptr + place, inside, 0.0).to(tl.float32)
+            else:
+                out = tl.where(inside, tl.maximum(y, 0.0) if RELU else y, 0.0) / length[:, None]
+            grad = _before_unit(grad, out, length)
         if ADDED:
             tl.store(added_ptr + place, grad, stored)
+        if TWICE:
+            tl.store(again_ptr + place, grad, stored)
         if RELU:
-            grad = tl.where(h * slope[None, :] + shift[None, :] > 0, grad, 0.0)
+            grad = tl.where(y > 0, grad, 0.0)
         total += grad
         along += grad * (h - centre[None, :])
     tl.store(part_ptr + (program * 2) * d + col, tl.sum(total, 0), in_row)
@@ -117,9 +132,10 @@ def _merge_gradients(
 
 @triton.jit
 def _apply_gradient(
-    grad_ptr, h_ptr, count_ptr, moments_ptr, per_row_ptr, grad_h_ptr, n, d,
-    RELU: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    grad_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, per_row_ptr, grad_h_ptr, n, d,
+    RELU: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
+    """Writes the gradient of h; where UNIT, `grad` is that of unit rows to which nothing was added."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, COLS)
     in_row = col < d
@@ -130,8 +146,13 @@ def _apply_gradient(
     shift = tl.load(moments_ptr + 3 * d + col, in_row, 0.0)
     grad = tl.load(grad_ptr + place, inside, 0.0).to(tl.float32)
     h = tl.load(h_ptr + place, inside, 0.0).to(tl.float32)
+    y = h * slope[None, :] + shift[None, :]
+    if UNIT:
+        length = tl.load(length_ptr + row, row < tl.load(count_ptr), 1.0)
+        out = tl.where(inside, tl.maximum(y, 0.0) if RELU else y, 0.0) / length[:, None]
+        grad = _before_unit(grad, out, length)
     if RELU:
-        grad = tl.where(h * slope[None, :] + shift[None, :] > 0, grad, 0.0)
+        grad = tl.where(y > 0, grad, 0.0)
     per_h = tl.load(per_row_ptr + col, in_row, 0.0)
     constant = tl.load(per_row_ptr + d + col, in_row, 0.0)
     grad_h = grad * slope[None, :] + h * per_h[None, :] + constant[None, :]
@@ -147,9 +168,10 @@ def forward(
     beta: Tensor,
     relu: bool,
     unit: bool,
+    running: Running | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the finished rows [n, d], their moments [4, d] (mean, spread, slope, shift) and lengths [n]."""
-    moments = column_moments(h, count, alpha, gamma, beta)
+    moments = column_moments(h, count, alpha, gamma, beta, running)
     out, length = apply(h, previous, None, count, moments, relu, unit)
     return out, moments, length
 
@@ -187,27 +209,29 @@ def backward(
     gamma: Tensor,
     relu: bool,
     unit: bool,
-    residual: bool,
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Returns the gradients of h, of what was added to its norm, and of α, γ, β and a bias in h as [4, d]."""
+    added: int,
+) -> tuple[Tensor, list[Tensor], Tensor]:
+    """Returns the gradients of h, of the `added` (0 to 2) that were added to its norm, and of α, γ, β and a bias in h.
+
+    The last are [4, d]. `out` [n, d] is what came of h; it is read where something was added.
+    """
     n, d = h.shape
     rows, cols = tile_rows(d), power_of_two(d)
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part = torch.empty(programs, 2, d, device=h.device)
-    # Written once and read once, instead of found from `grad` and `out` twice.
-    added = torch.empty_like(h) if unit or residual else None
+    of_added = [torch.empty_like(h) for _ in range(added)]
     _gradient_sums[(programs,)](
-        grad, out, length, h, count, moments, alpha, h if added is None else added, part, n, d,
-        RELU=relu, UNIT=unit, ADDED=added is not None, ROWS=rows, COLS=cols, num_warps=8,
+        grad, out, length, h, count, moments, alpha, *(*of_added, h, h)[:2], part, n, d,
+        RELU=relu, UNIT=unit, ADDED=added > 0, TWICE=added > 1, ROWS=rows, COLS=cols, num_warps=8,
     )  # fmt: skip
     parameters, per_row = merge_gradients(part, count, moments, alpha, gamma, n)
     grad_h = torch.empty_like(h)
     if n:
         _apply_gradient[(triton.cdiv(n, rows),)](
-            grad if added is None else added, h, count, moments, per_row, grad_h, n, d,
-            RELU=relu, ROWS=rows, COLS=cols,
+            of_added[0] if added else grad, length, h, count, moments, per_row, grad_h, n, d,
+            RELU=relu, UNIT=unit and not added, ROWS=rows, COLS=cols,
         )  # fmt: skip
-    return grad_h, added if residual else None, parameters
+    return grad_h, of_added, parameters
 
 
 def merge_gradients(

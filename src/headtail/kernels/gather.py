@@ -55,10 +55,10 @@ def segment_sum_of_products(row_ptr: Tensor, place: Tensor, other: Tensor, x: Te
     return segment_sum(row_ptr, place, None, y.index_select(0, other).mul_(x))
 
 
-def pair_product(u: Tensor, v: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Returns [P, d]: u[left] ⊙ v[right]."""
+def pair_product(u: Tensor, v: Tensor, left: Tensor, right: Tensor, kind: torch.dtype | None = None) -> Tensor:
+    """Returns [P, d]: u[left] ⊙ v[right], in the precision of u or another one."""
     if fused(u):
         from headtail.kernels import gather_triton
 
-        return gather_triton.pair_product(u.contiguous(), v.contiguous(), left, right)
-    return torch.mul(u.index_select(0, left), v.index_select(0, right))
+        return gather_triton.pair_product(u.contiguous(), v.contiguous(), left, right, kind or u.dtype)
+    return torch.mul(u.index_select(0, left).to(kind or u.dtype), v.index_select(0, right))

@@ -164,11 +164,11 @@ def _sum(
     return out
 
 
-def pair_product(u: Tensor, v: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def pair_product(u: Tensor, v: Tensor, left: Tensor, right: Tensor, kind: torch.dtype) -> Tensor:
     """Returns [P, d]: u[left] ⊙ v[right]."""
     n, d = left.numel(), u.shape[1]
     left, right = left.contiguous(), right.contiguous()
-    out = torch.empty(n, d, dtype=u.dtype, device=u.device)
+    out = torch.empty(n, d, dtype=kind, device=u.device)
     if n:
         rows = tile_rows(d)
         _pair_product[(triton.cdiv(n, rows),)](u, v, left, right, out, n, d, ROWS=rows, COLS=power_of_two(d))

@@ -1,8 +1,8 @@
 """The Triton kernels behind `grouping`: a stable radix sort that looks only at the bits that keys have.
 
 Every pass counts the digits of every block, sums the counts up, digit by digit and then block by block, and puts every
-key where its digit begins, after those of earlier blocks and after equal ones before it in its own block. Nothing
-depends on which program runs first.
+key where its digit begins, after those of earlier blocks and after equal ones before it in its own block, which are
+found by sorting the block. Nothing depends on which program runs first.
 """
 
 import torch
@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Keys that one program works on; those it compares them with at a time; and the bits of a digit.
-KEYS, COMPARED, LEAST_BITS, MOST_BITS = 256, 32, 5, 9
+# Keys that one program works on, its warps, and the bits of a digit.
+KEYS, WARPS, LEAST_BITS, MOST_BITS = 512, 4, 5, 9
 ROWS = 256
 
 
@@ -25,22 +25,28 @@ def _count(key_ptr, count_ptr, n, blocks, shift, KEYS: tl.constexpr, BINS: tl.co
 
 
 @triton.jit
+def _larger(one, other):
+    return tl.maximum(one, other)
+
+
+@triton.jit
 def _scatter(
     key_ptr, value_ptr, ends_ptr, new_key_ptr, new_value_ptr, row_ptr, weight_ptr, new_row_ptr,
     new_weight_ptr, n, blocks, shift, FIRST: tl.constexpr, TRANSPOSES: tl.constexpr, KEYS: tl.constexpr,
-    COMPARED: tl.constexpr, BINS: tl.constexpr,
+    BINS: tl.constexpr,
 ):  # fmt: skip
     block, part = tl.program_id(0), tl.program_id(1)
-    place = block * KEYS + tl.arange(0, KEYS)
+    position = tl.arange(0, KEYS)
+    place = block * KEYS + position
+    digit = (tl.load(key_ptr + part * n + place, place < n, 0) >> shift) & (BINS - 1)
+    # Sorted by digit and then by where they were; what there is not comes last.
+    ordered = tl.sort(tl.where(place < n, digit, BINS) * KEYS + position)
+    digit = ordered // KEYS
+    place = block * KEYS + ordered % KEYS
     inside = place < n
+    fresh = (position == 0) | (digit != tl.gather(digit, tl.maximum(position - 1, 0), 0))
+    rank = position - tl.associative_scan(tl.where(fresh, position, 0), 0, _larger)
     key = tl.load(key_ptr + part * n + place, inside, 0)
-    digit = (key >> shift) & (BINS - 1)
-    # One thread compares a key with all others, so that nothing is summed up between threads.
-    rank = tl.zeros([KEYS], tl.int32)
-    for begin in range(block * KEYS, block * KEYS + KEYS, COMPARED):
-        other = begin + tl.arange(0, COMPARED)
-        its = (tl.load(key_ptr + part * n + other, other < n, 0) >> shift) & (BINS - 1)
-        rank += tl.sum(((its[:, None] == digit[None, :]) & (other[:, None] < place[None, :])).to(tl.int32), 0)
     count = (part * BINS + digit) * blocks + block
     to = tl.load(ends_ptr + count - 1, inside & (count > 0), 0) + rank
     if FIRST:
@@ -104,7 +110,7 @@ def _sorted(
         _scatter[(blocks, parts)](
             keys, value, counts.cumsum(0, dtype=torch.int32), new_keys, new_value,
             *(carried if last and carried is not None else (None,) * 4), n, blocks, step * bits,
-            FIRST=step == 0, TRANSPOSES=last and carried is not None, KEYS=KEYS, COMPARED=COMPARED, BINS=bins,
+            FIRST=step == 0, TRANSPOSES=last and carried is not None, KEYS=KEYS, BINS=bins, num_warps=WARPS,
         )  # fmt: skip
         keys, value = new_keys, new_value
     rows = max(sizes) + 1

@@ -6,13 +6,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headtail.kernels.finish import Running
 from headtail.kernels.launch import fused
 from headtail.kernels.layer import finish_product, multiplied, to_compute, weight_gradient
 from headtail.kernels.product import Product
 
 
 def judge(
-    product: Product, alpha: Tensor, gamma: Tensor, beta: Tensor, weight: Tensor, count: Tensor | None = None
+    product: Product,
+    alpha: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    weight: Tensor,
+    count: Tensor | None = None,
+    running: Running | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns relu(norm of the product) · weight as float32 [n], and the product's mean and spread, as `finish` does.
 
@@ -22,13 +29,13 @@ def judge(
         weight: [d], of the last layer.
     """
     if not fused(product.inputs[0]):
-        y, mean, spread = finish_product(product, None, None, alpha, gamma, beta, True, False, count)
+        y, mean, spread = finish_product(product, None, None, alpha, gamma, beta, True, False, count, running)
         with torch.autocast(y.device.type, enabled=False):
             return F.linear(y.to(weight.dtype), weight[None]).squeeze(1), mean, spread
     x, also, count = to_compute(product, count)
     other = None if also is None else product.weights[1]
     found: tuple[Tensor, Tensor, Tensor] = _FusedJudge.apply(  # type: ignore[no-untyped-call]
-        x, product.weights[0], also, other, product.bias, count, alpha, gamma, beta, weight
+        x, product.weights[0], also, other, product.bias, count, alpha, gamma, beta, weight, running
     )
     return found
 
@@ -47,13 +54,14 @@ class _FusedJudge(torch.autograd.Function):
         gamma: Tensor,
         beta: Tensor,
         last: Tensor,
+        running: Running | None,
     ) -> tuple[Tensor, ...]:
         from headtail.kernels import judge_triton
         from headtail.kernels.moments_triton import column_moments
 
         weight, other = weight.to(x.dtype), None if other is None else other.to(x.dtype)
         h = multiplied(x, weight, y, other, bias)
-        found = column_moments(h, count, alpha, gamma, beta)
+        found = column_moments(h, count, alpha, gamma, beta, running)
         logits = judge_triton.judge(h, count, found, last)
         ctx.save_for_backward(x, weight, y, other, h, count, found, alpha, gamma, last)
         mean, spread = found[0], found[1]
@@ -73,4 +81,4 @@ class _FusedJudge(torch.autograd.Function):
         of_weight = weight_gradient(grad_h, x)
         of_x = grad_h @ weight if ctx.needs_input_grad[0] else None
         of_y = grad_h @ other if y is not None and ctx.needs_input_grad[2] else None
-        return of_x, of_weight, of_y, of_other, of_bias, None, of_alpha, of_gamma, of_beta, of_last
+        return of_x, of_weight, of_y, of_other, of_bias, None, of_alpha, of_gamma, of_beta, of_last, None

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headtail.kernels.finish import finish
+from headtail.kernels.finish import Running, finish
 from headtail.kernels.launch import fused
 from headtail.kernels.product import Product
 
@@ -20,17 +20,19 @@ def finish_product(
     relu: bool,
     unit: bool,
     count: Tensor | None = None,
+    running: Running | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns unit rows(relu(norm of the product) + previous + plus), its mean and spread, as `finish` does."""
     inputs = product.inputs
     if not fused(inputs[0]) or (previous is not None and previous is not inputs[-1]):
         added = plus if previous is None else previous if plus is None else previous + plus
-        return finish(product.value(), added, alpha, gamma, beta, relu, unit, count)
+        return finish(product.value(), added, alpha, gamma, beta, relu, unit, count, running)
     x, y, count = to_compute(product, count)
     other = None if y is None else product.weights[1]
     found: tuple[Tensor, Tensor, Tensor] = _FusedLayer.apply(  # type: ignore[no-untyped-call]
-        x, product.weights[0], y, other, product.bias, plus, count, alpha, gamma, beta, relu, unit, previous is not None
-    )
+        x, product.weights[0], y, other, product.bias, plus, count, alpha, gamma, beta, relu, unit,
+        previous is not None, running,
+    )  # fmt: skip
     return found
 
 
@@ -65,13 +67,14 @@ class _FusedLayer(torch.autograd.Function):
         relu: bool,
         unit: bool,
         residual: bool,
+        running: Running | None,
     ) -> tuple[Tensor, ...]:
         from headtail.kernels import finish_triton
         from headtail.kernels.moments_triton import column_moments
 
         weight, other = weight.to(x.dtype), None if other is None else other.to(x.dtype)
         h = multiplied(x, weight, y, other, bias)
-        found = column_moments(h, count, alpha, gamma, beta)
+        found = column_moments(h, count, alpha, gamma, beta, running)
         previous = None if not residual else x if y is None else y
         plus = None if plus is None else plus.to(x.dtype).contiguous()
         out, length = finish_triton.apply(h, previous, plus, count, found, relu, unit)
@@ -87,18 +90,18 @@ class _FusedLayer(torch.autograd.Function):
         from headtail.kernels import finish_triton
 
         x, weight, y, other, h, out, length, count, found, alpha, gamma = ctx.saved_tensors
-        grad_h, grad_added, (of_alpha, of_gamma, of_beta, of_bias) = finish_triton.backward(
-            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual or ctx.plus
+        grad_h, of_added, (of_alpha, of_gamma, of_beta, of_bias) = finish_triton.backward(
+            grad.contiguous(), h, out, length, count, found, alpha, gamma, ctx.relu, ctx.unit, ctx.residual + ctx.plus
         )
-        through = grad_added if ctx.residual else None
-        spare = not ctx.plus  # else it is a gradient by itself
+        of_plus = of_added[0] if ctx.plus else None
+        through = of_added[-1] if ctx.residual else None
         # Those of inputs last: they are what is read next.
         of_weight = weight_gradient(grad_h, x)
         of_other = None if y is None else weight_gradient(grad_h, y)
-        of_x = _times(grad_h, weight, through if y is None else None, spare) if ctx.needs_input_grad[0] else None
-        of_y = _times(grad_h, other, through, spare) if y is not None and ctx.needs_input_grad[2] else None
-        of_plus = grad_added if ctx.plus else None
-        return of_x, of_weight, of_y, of_other, of_bias, of_plus, None, of_alpha, of_gamma, of_beta, None, None, None
+        of_x = _times(grad_h, weight, through if y is None else None) if ctx.needs_input_grad[0] else None
+        of_y = _times(grad_h, other, through) if y is not None and ctx.needs_input_grad[2] else None
+        of_norm = of_alpha, of_gamma, of_beta
+        return of_x, of_weight, of_y, of_other, of_bias, of_plus, None, *of_norm, None, None, None, None
 
 
 def multiplied(x: Tensor, weight: Tensor, y: Tensor | None, other: Tensor | None, bias: Tensor) -> Tensor:
@@ -107,11 +110,9 @@ def multiplied(x: Tensor, weight: Tensor, y: Tensor | None, other: Tensor | None
     return h if y is None or other is None else h.addmm_(y, other.T)
 
 
-def _times(grad: Tensor, weight: Tensor, plus: Tensor | None, spare: bool) -> Tensor:
-    """Returns grad · weight + plus, in place where nobody else needs `plus`: torch would copy it first."""
-    if plus is None:
-        return grad @ weight
-    return plus.addmm_(grad, weight) if spare else torch.addmm(plus, grad, weight)
+def _times(grad: Tensor, weight: Tensor, plus: Tensor | None) -> Tensor:
+    """Returns grad · weight + plus, in the place of `plus`: torch would copy it first."""
+    return grad @ weight if plus is None else plus.addmm_(grad, weight)
 
 
 def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:

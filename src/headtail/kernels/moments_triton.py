@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from headtail.kernels.finish import Running
 from headtail.kernels.launch import MOST_PROGRAMS, power_of_two, tile_rows
 
 EPSILON = tl.constexpr(1e-5)
@@ -55,10 +56,10 @@ def _moments(h_ptr, count_ptr, part_ptr, n, d, ROWS: tl.constexpr, COLS: tl.cons
 
 @triton.jit
 def _merge_moments(
-    part_ptr, count_ptr, alpha_ptr, gamma_ptr, beta_ptr, out_ptr, programs, n, d,
-    PROGRAMS: tl.constexpr, COLS: tl.constexpr,
+    part_ptr, count_ptr, alpha_ptr, gamma_ptr, beta_ptr, out_ptr, mean_ptr, spread_ptr, momentum, programs, n, d,
+    RUNNING: tl.constexpr, UNBIASED: tl.constexpr, PROGRAMS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """Writes mean, spread, slope and shift of COLS columns."""
+    """Writes mean, spread, slope and shift of COLS columns, and takes the first two into running statistics."""
     col = tl.program_id(0) * COLS + tl.arange(0, COLS)
     part = tl.arange(0, PROGRAMS)
     inside = (part < programs)[:, None] & (col < d)[None, :]
@@ -78,29 +79,29 @@ def _merge_moments(
     tl.store(out_ptr + d + col, spread, col < d)
     tl.store(out_ptr + 2 * d + col, slope, col < d)
     tl.store(out_ptr + 3 * d + col, shift, col < d)
+    if RUNNING:
+        if UNBIASED:
+            spread *= total / tl.maximum(total - 1, 1.0)
+        before, wide = tl.load(mean_ptr + col, col < d, 0.0), tl.load(spread_ptr + col, col < d, 0.0)
+        tl.store(mean_ptr + col, before + momentum * (mean - before), col < d)
+        tl.store(spread_ptr + col, wide + momentum * (spread - wide), col < d)
 
 
-def column_moments(h: Tensor, count: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-    """Returns [4, d]: mean, spread, slope and shift of the columns of h [n, d]."""
-    return merge(column_parts(h, count), count, alpha, gamma, beta, h.shape[0])
-
-
-def column_parts(h: Tensor, count: Tensor) -> Tensor:
-    """Returns [programs, 3, d]: rows, mean and squared deviations of every column in parts of h [n, d]."""
+def column_moments(
+    h: Tensor, count: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor, running: Running | None = None
+) -> Tensor:
+    """Returns [4, d]: mean, spread, slope and shift of the columns of h [n, d], which `running` takes in."""
     n, d = h.shape
     rows = 2 * tile_rows(d)  # as fast as it gets: few registers to spare, many loads under way
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part = torch.empty(programs, 3, d, device=h.device)
     _moments[(programs,)](h, count, part, n, d, ROWS=rows, COLS=power_of_two(d))
-    return part
-
-
-def merge(part: Tensor, count: Tensor, alpha: Tensor, gamma: Tensor, beta: Tensor, n: int) -> Tensor:
-    """Returns [4, d]: mean, spread, slope and shift of the columns of [n, d] whose parts are given."""
-    programs, _, d = part.shape
     moments = torch.empty(4, d, device=part.device)
     narrow = min(16, power_of_two(d))
+    statistics = (moments, moments, 0.0) if running is None else (running.mean, running.spread, running.momentum)
     _merge_moments[(triton.cdiv(d, narrow),)](
-        part, count, alpha, gamma, beta, moments, programs, n, d, PROGRAMS=power_of_two(programs), COLS=narrow
-    )
+        part, count, alpha, gamma, beta, moments, *statistics, programs, n, d,
+        RUNNING=running is not None, UNBIASED=running is not None and running.unbiased,
+        PROGRAMS=power_of_two(programs), COLS=narrow,
+    )  # fmt: skip
     return moments

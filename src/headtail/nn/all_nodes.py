@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from headtail.graph.exchange import exchange_rows
 from headtail.graph.message import MessageGraph
 from headtail.graph.tables import HostTable, Table, fill, new_table, rows_of, sources_of, write_rows
 from headtail.kernels.blocks import block_size, in_blocks
@@ -14,9 +15,12 @@ from headtail.memory import available_bytes, hand_back_surplus
 from headtail.nn.convolutions import Convolution, PygConvolution
 from headtail.nn.norm import GraphNorm
 from headtail.nn.statistics import ColumnMoments
+from headtail.ranks import ALONE, Ranks
 
 # On a CPU, all nodes are encoded in blocks of rows that hold about this many elements; on a GPU, in what fits.
 BLOCK_ELEMENTS = 2**26
+# What most of a block is, whatever the precision that rows are kept in.
+WORKED_IN = torch.float32
 # Blocks that read a table on disk may take this share of the memory that is there: each reads most of its pages, so
 # there are to be few.
 DISK_SHARE = 0.4
@@ -26,30 +30,44 @@ ROW_COPIES, ENTRY_COPIES, ENTRY_NUMBERS = 6, 4, 8
 # Tails that are normalised by statistics of all nodes cost several times the products in blocks. A CPU, which has
 # memory but is slow, does as many as this many blocks at once instead.
 SPARED_BLOCKS = 16
+# A row's products with weights take about as long as summing an entry for every so many columns of the output.
+COLUMNS_PER_ENTRY = 4
 HEADS, TAILS = "encoding all nodes as heads", "encoding all nodes as tails"
 
 Product = Callable[[Tensor], Tensor]
 
 
 def encode_layer(
-    convolution: Convolution, finish: nn.Module, graph: MessageGraph, pointers: Tensor, x: Table, residual: bool
+    convolution: Convolution,
+    finish: nn.Module,
+    graph: MessageGraph,
+    pointers: Tensor,
+    x: Table,
+    residual: bool,
+    ranks: Ranks = ALONE,
 ) -> Table:
     """Returns a layer's output for all nodes, in evaluation mode.
 
+    Each of several ranks encodes a range of rows, and gets those of the others.
+
     Args:
         convolution, finish: the layer.
-        graph: who is a neighbour of whom; `pointers` are its row pointers on the CPU.
+        graph: who is a neighbour of whom; `pointers` are its row pointers.
         x: the layer's input [N, in]; added to what comes out where `residual`.
+        ranks: who encodes; all must have the same input.
     """
     nodes, costs = graph.num_nodes, row_costs(convolution, pointers, fetched=isinstance(x, HostTable))
     on_disk = isinstance(x, HostTable) and x.on_disk
-    most = int(DISK_SHARE * available_bytes()) // x.dtype.itemsize if on_disk else 0
-    size = block_size(graph.device, x.dtype.itemsize, max(BLOCK_ELEMENTS, most))
+    most = int(DISK_SHARE * available_bytes()) // WORKED_IN.itemsize if on_disk else 0
+    size = block_size(graph.device, WORKED_IN.itemsize, max(BLOCK_ELEMENTS, most))
     h = new_table(nodes, convolution.out_dim, x, HEADS)
     of_graph = norm_of(finish).statistics == "graph"  # not known before all rows are
+    rows_before = torch.arange(nodes + 1, device=pointers.device)
+    bounds = ranks.spans(pointers + rows_before * -(-convolution.out_dim // COLUMNS_PER_ENTRY))
+    begin, end = bounds[ranks.rank], bounds[ranks.rank + 1]
 
     def convolve(first: int, size: int) -> int:
-        last = last_row(costs, first, size)
+        last = min(last_row(costs, first, size), end)
         targets = rows_of(x, slice(first, last))
         sources, adjacency = sources_of(x, graph.adjacency.block(first, last))
         rows: Tensor = convolution(sources, targets, adjacency)
@@ -57,27 +75,29 @@ def encode_layer(
         hand_back_surplus()
         return last
 
-    in_blocks(convolve, nodes, size, HEADS)
+    in_blocks(convolve, end, size, HEADS, begin)
     if of_graph:
-        _finish_all(finish, h, x if residual else None)
+        _finish_all(finish, h, x if residual else None, begin, end, ranks)
+    exchange_rows(ranks, h, bounds)
     return h
 
 
-def _finish_all(finish: nn.Module, h: Table, previous: Table | None) -> None:
-    """Finishes all rows of h in place with their own statistics."""
+def _finish_all(finish: nn.Module, h: Table, previous: Table | None, begin: int, end: int, ranks: Ranks) -> None:
+    """Finishes rows begin … end − 1 of h, which are this rank's, in place with the statistics of all."""
     moments, settled, size = ColumnMoments(), deepcopy(finish), rows_at_once(h, h.shape[1])
 
     def look(first: int, size: int) -> int:
-        moments.add(rows_of(h, slice(first, first + size)))
-        return first + size
+        last = min(first + size, end)
+        moments.add(rows_of(h, slice(first, last)))
+        return last
 
     def finished(rows: slice) -> Tensor:
         out: Tensor = settled(rows_of(h, rows), None if previous is None else rows_of(previous, rows))
         return out
 
-    in_blocks(look, h.shape[0], size, HEADS)
-    moments.settle(norm_of(settled))
-    fill(h, finished, size, HEADS)
+    in_blocks(look, end, size, HEADS, begin)
+    moments.settle(norm_of(settled), ranks)
+    fill(h, finished, size, HEADS, begin, end)
 
 
 def add_rows(u: Table, v: Table, what: str) -> None:
@@ -96,7 +116,7 @@ def row_costs(convolution: Convolution, pointers: Tensor, fetched: bool = False)
     per_entry = ENTRY_COPIES * width if isinstance(convolution, PygConvolution) else ENTRY_NUMBERS
     if fetched:
         per_entry += convolution.in_dim + ENTRY_NUMBERS
-    return pointers * per_entry + torch.arange(pointers.numel()) * per_row
+    return pointers * per_entry + torch.arange(pointers.numel(), device=pointers.device) * per_row
 
 
 def last_row(costs: Tensor, first: int, size: int) -> int:
@@ -106,26 +126,35 @@ def last_row(costs: Tensor, first: int, size: int) -> int:
 
 
 def settle_branch(
-    products: Sequence[Product], finishes: nn.ModuleList, inputs: Callable[[slice], Tensor], nodes: int, size: int
+    products: Sequence[Product],
+    finishes: nn.ModuleList,
+    inputs: Callable[[slice], Tensor],
+    own: slice,
+    size: int,
+    ranks: Ranks,
 ) -> None:
-    """Gives the norms of a branch of the tail encoder the statistics of all nodes, layer after layer."""
+    """Gives the norms of a branch of the tail encoder the statistics of all nodes, layer after layer.
+
+    Of several ranks, each looks at the rows `own`, so many at a time.
+    """
 
     def look(moments: ColumnMoments, depth: int, first: int, size: int) -> int:
-        h = inputs(slice(first, first + size))
+        last: int = min(first + size, own.stop)
+        h = inputs(slice(first, last))
         for layer in range(depth):
             h = finishes[layer](products[layer](h), h if layer else None)
         moments.add(products[depth](h))
-        return first + size
+        return last
 
     for depth, finish in enumerate(finishes):
         moments = ColumnMoments()
-        in_blocks(partial(look, moments, depth), nodes, size, TAILS)
-        moments.settle(norm_of(finish))
+        in_blocks(partial(look, moments, depth), own.stop, size, TAILS, own.start)
+        moments.settle(norm_of(finish), ranks)
 
 
 def rows_at_once(x: Table, dim: int) -> int:
     """Returns how many rows of x that become `dim` columns are worked on at a time."""
-    elements = block_size(x.device, x.dtype.itemsize, BLOCK_ELEMENTS)
+    elements = block_size(x.device, WORKED_IN.itemsize, BLOCK_ELEMENTS)
     return max(1, elements // (ROW_COPIES * max(x.shape[1], dim)))
 
 

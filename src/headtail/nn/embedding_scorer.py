@@ -13,7 +13,8 @@ class EmbeddingScorer(PairScorer):
     """Scores f(U_i ⊙ V_j); in undirected graphs the mean of both orientations.
 
     Args:
-        heads, tails: float32 [N, r], every node as a head and as a tail; in host memory where they are large.
+        heads, tails: float32 or bfloat16 [N, r], every node as a head and as a tail; in host memory where they are
+            large. Scores are computed in float32.
         mlp: the scorer, in evaluation mode.
         evidence: what the scorer reads beside U_i ⊙ V_j, if it does.
     """
@@ -34,7 +35,7 @@ class EmbeddingScorer(PairScorer):
     def pair_bytes(self) -> int:
         """What `score` and `score_tails` hold of a pair, about: a layer's input and output, evidence on its way."""
         rows = 2 if self.evidence is None else 4
-        return rows * self.heads.dtype.itemsize * self.heads.shape[1] + 64
+        return rows * torch.float32.itemsize * self.heads.shape[1] + 64
 
     @property
     def cell_bytes(self) -> int:

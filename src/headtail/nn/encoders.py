@@ -9,14 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headtail.graph.exchange import exchange_rows
 from headtail.graph.message import MessageGraph
-from headtail.graph.tables import Table, fill, new_table, rows_of
+from headtail.graph.tables import Table, fill, new_table, rows_of, write_rows
 from headtail.kernels.product import Product
 from headtail.kernels.unit import unit_rows
 from headtail.nn.all_nodes import SPARED_BLOCKS, TAILS, encode_layer, norm_of, rows_at_once, settle_branch
 from headtail.nn.convolutions import Convolution, linear, make_convolution, product_with
 from headtail.nn.norm import GraphNorm, Statistics
 from headtail.nn.sparse import with_first
+from headtail.ranks import ALONE, Ranks
 from headtail.sampling.neighbours import Neighbourhood
 
 
@@ -85,15 +87,16 @@ class HeadEncoder(nn.Module):
         return x
 
     @torch.no_grad()
-    def encode_all(self, graph: MessageGraph) -> Table:
+    def encode_all(self, graph: MessageGraph, ranks: Ranks = ALONE) -> Table:
         """Encodes every node with its full neighbourhood, layer by layer, in blocks of rows (evaluation mode).
 
-        Two layers are held at a time, on the device where they fit, and what a block needs.
+        Two layers are held at a time, on the device where they fit, and what a block needs. Several ranks share the
+        rows of every layer, and all get the whole.
         """
-        x, pointers = graph.fetched_features, graph.adjacency.row_ptr.cpu()
+        x, pointers = graph.fetched_features, graph.adjacency.row_ptr
         for layer, (convolution, finish) in enumerate(zip(self.convolutions, self.finishes, strict=True)):
             assert isinstance(convolution, Convolution)
-            x = encode_layer(convolution, finish, graph, pointers, x, residual=layer > 0)
+            x = encode_layer(convolution, finish, graph, pointers, x, layer > 0, ranks)
         return x
 
 
@@ -152,23 +155,50 @@ class TailEncoder(nn.Module):
         return d
 
     @torch.no_grad()
-    def encode_all(self, graph: MessageGraph, shared: nn.ModuleList | None) -> Table:
-        """Encodes every node in blocks of rows (evaluation mode); only what they become is held for all."""
+    def encode_all(self, graph: MessageGraph, shared: nn.ModuleList | None, ranks: Ranks = ALONE) -> Table:
+        """Encodes every node in blocks of rows (evaluation mode); only what they become is held for all.
+
+        Several ranks share the rows, and all get the whole.
+        """
         nodes, norm = graph.num_nodes, norm_of(self.finishes[0])
         dim = norm.alpha.numel()
         smooth = graph.pre_encoded if self.pre_encoding else graph.features
-        tail, size = self, rows_at_once(smooth, dim)
-        if norm.statistics == "graph":
-            if nodes <= size * (SPARED_BLOCKS if graph.device.type == "cpu" else 1):
-                with suppress(torch.OutOfMemoryError):
-                    whole: Tensor = self(graph, slice(None), shared)
-                    return whole
-            tail = self._settled(graph, shared, size)
+        bounds = ranks.spans(torch.arange(nodes + 1))
+        own = slice(bounds[ranks.rank], bounds[ranks.rank + 1])
+        size, of_graph = rows_at_once(smooth, dim), norm.statistics == "graph"
+        whole = self._at_once(graph, own, shared, size, ranks) if of_graph else None
+        if whole is not None and not ranks.several:
+            return whole.to(smooth.dtype)
         out = new_table(nodes, dim, smooth, TAILS)
-        fill(out, lambda rows: tail(graph, rows, shared), size, TAILS)
+        if whole is not None:
+            write_rows(out, own.start, whole)
+        else:
+            tail = self._settled(graph, shared, own, size, ranks) if of_graph else self
+            fill(out, lambda rows: tail(graph, rows, shared), size, TAILS, own.start, own.stop)
+        exchange_rows(ranks, out, bounds)
         return out
 
-    def _settled(self, graph: MessageGraph, shared: nn.ModuleList | None, size: int) -> "TailEncoder":
+    def _at_once(
+        self, graph: MessageGraph, own: slice, shared: nn.ModuleList | None, size: int, ranks: Ranks
+    ) -> Tensor | None:
+        """Encodes the rows `own` with statistics of all nodes in one go; None where memory does not do for it."""
+        on_cpu = graph.device.type == "cpu"
+        if own.stop - own.start > size * (SPARED_BLOCKS if on_cpu else 1):
+            return None
+        if ranks.several and not on_cpu:  # others hear of the statistics on the way, so it cannot be tried twice
+            return None
+        tail = deepcopy(self)
+        for module in tail.modules():
+            if isinstance(module, GraphNorm):
+                module.ranks = ranks
+        with suppress(torch.OutOfMemoryError):
+            found: Tensor = tail(graph, own, shared)
+            return found
+        return None
+
+    def _settled(
+        self, graph: MessageGraph, shared: nn.ModuleList | None, own: slice, size: int, ranks: Ranks
+    ) -> "TailEncoder":
         """Returns a copy that encodes any rows with the statistics of all nodes, found with so many rows at a time.
 
         They are found layer after layer. What earlier layers give is computed again, since keeping it for all nodes
@@ -178,14 +208,14 @@ class TailEncoder(nn.Module):
         convolutions = shared if self.own is None else self.own
         assert convolutions is not None
         products = [convolution.on_itself for convolution in convolutions if isinstance(convolution, Convolution)]
-        x, nodes = graph.features, graph.num_nodes
+        x = graph.features
         smooth = graph.pre_encoded if self.pre_encoding else x
-        settle_branch(products, settled.finishes, lambda rows: rows_of(smooth, rows), nodes, size)
+        settle_branch(products, settled.finishes, lambda rows: rows_of(smooth, rows), own, size, ranks)
         if self.residual_linears is not None and settled.residual_finishes is not None:
 
             def rough(rows: slice) -> Tensor:
                 own = rows_of(x, rows)
                 return own - rows_of(smooth, rows) if self.pre_encoding else own
 
-            settle_branch(list(self.residual_linears), settled.residual_finishes, rough, nodes, size)
+            settle_branch(list(self.residual_linears), settled.residual_finishes, rough, own, size, ranks)
         return settled

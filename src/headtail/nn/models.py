@@ -13,6 +13,7 @@ from headtail.nn.encoders import HeadEncoder, LayerStyle, TailEncoder
 from headtail.nn.norm import Statistics
 from headtail.nn.scorer import HadamardScorer
 from headtail.nn.sparse import with_first
+from headtail.ranks import ALONE, Ranks
 from headtail.registry import Registry
 from headtail.sampling.sampler import Batch, GnnScope
 
@@ -56,8 +57,11 @@ class LinkModel(nn.Module, ABC):
         """Returns the batch's rows [R, r] and columns [C, r] (all its nodes, rows first)."""
 
     @abstractmethod
-    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
-        """Returns every node as a row [N, r] and as a column [N, r], with full neighbourhoods."""
+    def represent_all(self, graph: MessageGraph, ranks: Ranks = ALONE) -> tuple[Table, Table]:
+        """Returns every node as a row [N, r] and as a column [N, r], with full neighbourhoods.
+
+        Several ranks share the work, and all get the same.
+        """
 
     def forward(self, graph: MessageGraph, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns the logits of the batch's positives [P] and negatives [Q]."""
@@ -105,8 +109,8 @@ class AmlModel(LinkModel):
         v, rows = with_first(v, batch.num_rows)
         return u + rows if self.shape.homophily else u, v  # eq. 7
 
-    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
-        u, v = self.head.encode_all(graph), self.tail.encode_all(graph, self.head.convolutions)
+    def represent_all(self, graph: MessageGraph, ranks: Ranks = ALONE) -> tuple[Table, Table]:
+        u, v = self.head.encode_all(graph, ranks), self.tail.encode_all(graph, self.head.convolutions, ranks)
         if self.shape.homophily:
             add_rows(u, v, HEADS)  # eq. 7
         return u, v
@@ -128,8 +132,8 @@ class SymmetricModel(LinkModel):
         u, rows = with_first(self.head(graph.features, batch.neighbourhood), batch.num_rows)
         return rows, u
 
-    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
-        u = self.head.encode_all(graph)
+    def represent_all(self, graph: MessageGraph, ranks: Ranks = ALONE) -> tuple[Table, Table]:
+        u = self.head.encode_all(graph, ranks)
         return u, u
 
 
@@ -148,6 +152,6 @@ class SmlpModel(LinkModel):
         v, rows = with_first(self.tail(graph, batch.nodes, None, batch.node_count), batch.num_rows)
         return rows, v
 
-    def represent_all(self, graph: MessageGraph) -> tuple[Table, Table]:
-        v = self.tail.encode_all(graph, None)
+    def represent_all(self, graph: MessageGraph, ranks: Ranks = ALONE) -> tuple[Table, Table]:
+        v = self.tail.encode_all(graph, None, ranks)
         return v, v

@@ -6,13 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headtail.kernels.finish import EPSILON, finish, moments
+from headtail.kernels.finish import EPSILON, Running, finish, finish_with, moments
 from headtail.kernels.judge import judge
 from headtail.kernels.launch import fused
 from headtail.kernels.layer import finish_product
 from headtail.kernels.product import Product
-from headtail.kernels.unit import unit_rows
-from headtail.nn.norm_across import finish_across
+from headtail.nn.norm_across import finish_across, moments_across
 from headtail.ranks import ALONE, Ranks
 
 Statistics = Literal["running", "graph"]
@@ -29,7 +28,7 @@ class GraphNorm(nn.Module):
             ones, so the running statistics of training do not quite fit evaluation.
 
     Attributes:
-        ranks: who has the rows in training; those of all ranks are one graph.
+        ranks: who has the rows, in training and wherever statistics are the graph's; those of all ranks are one graph.
     """
 
     ranks: Ranks = ALONE
@@ -63,33 +62,29 @@ class GraphNorm(nn.Module):
         each row counts [n], as another may have the same.
         """
         parameters = self.alpha, self.gamma, self.beta
+        running = Running(self.running_mean, self.running_spread, self.momentum)
         if self.training and isinstance(x, Product) and not self.ranks.several:
-            y, mean, spread = finish_product(x, previous, plus, *parameters, relu, unit, count)
-            self._remember(mean, spread)
-            return y
+            return finish_product(x, previous, plus, *parameters, relu, unit, count, running)[0]
         x = x.value() if isinstance(x, Product) else x
         if plus is not None:
             previous = plus if previous is None else previous + plus
         if not self.training:
             mean, spread = self.running_mean, self.running_spread
             if self.statistics == "graph":
-                mean, spread = moments(x, self.alpha)
+                mean, spread = self._moments(x.float() if x.dtype == torch.bfloat16 else x)
             slope = self.gamma * torch.rsqrt(spread + EPSILON)
-            y = torch.addcmul(self.beta - self.alpha * mean * slope, x, slope)
-            y = y.relu() if relu else y
-            y = y if previous is None else y + previous
-            return unit_rows(y) if unit else y
+            return finish_with(x, previous, slope, self.beta - self.alpha * mean * slope, relu, unit)
         if self.ranks.several:
-            y, mean, spread, _ = finish_across(self.ranks, x, previous, *parameters, relu, unit, count)
-        else:
-            y, mean, spread = finish(x, previous, *parameters, relu, unit, count)
-        self._remember(mean, spread)
-        return y
+            y, *found = finish_across(self.ranks, x, previous, *parameters, relu, unit, count)
+            running.note(*found)
+            return y
+        return finish(x, previous, *parameters, relu, unit, count, running)[0]
 
-    @torch.no_grad()
-    def _remember(self, mean: Tensor, spread: Tensor) -> None:
-        self.running_mean.lerp_(mean, self.momentum)
-        self.running_spread.lerp_(spread, self.momentum)
+    def _moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if not self.ranks.several:
+            return moments(x, self.alpha)
+        mean, variance, _ = moments_across(self.ranks, x, x.new_ones(x.shape[0], 1))
+        return mean, variance + (1 - self.alpha) ** 2 * mean**2
 
 
 def batch_norm_relu(norm: nn.BatchNorm1d, x: Product, count: Tensor | None = None, ranks: Ranks = ALONE) -> Tensor:
@@ -99,14 +94,12 @@ def batch_norm_relu(norm: nn.BatchNorm1d, x: Product, count: Tensor | None = Non
     """
     if not norm.training or not (fused(x.inputs[0]) or count is not None or ranks.several):
         return F.relu(norm(x.value()), inplace=True)
-    ones = torch.ones_like(norm.weight)
+    ones, running = torch.ones_like(norm.weight), _running(norm)
     if ranks.several:
-        y, mean, variance, rows = finish_across(ranks, x.value(), None, ones, norm.weight, norm.bias, True, False)
-        _remember(norm, mean, variance, rows)
+        y, *found = finish_across(ranks, x.value(), None, ones, norm.weight, norm.bias, True, False)
+        running.note(*found)
         return y
-    y, mean, variance = finish_product(x, None, None, ones, norm.weight, norm.bias, True, False, count)
-    _remember(norm, mean, variance, _rows(x, count))
-    return y
+    return finish_product(x, None, None, ones, norm.weight, norm.bias, True, False, count, running)[0]
 
 
 def batch_norm_relu_dot(
@@ -118,25 +111,14 @@ def batch_norm_relu_dot(
         with torch.autocast(y.device.type, enabled=False):  # one column costs nothing, and logits are compared
             return F.linear(y.to(weight.dtype), weight[None]).squeeze(1)
     ones = torch.ones_like(norm.weight)
-    logits, mean, variance = judge(x, ones, norm.weight, norm.bias, weight, count)
-    _remember(norm, mean, variance, _rows(x, count))
-    return logits
+    return judge(x, ones, norm.weight, norm.bias, weight, count, _running(norm))[0]
 
 
-def _rows(x: Product, count: Tensor | None) -> Tensor:
-    """Returns float32 [], how many rows a product has that are no padding."""
-    if count is not None:
-        return count.float()
-    return torch.full((), x.inputs[0].shape[0], dtype=torch.float32, device=x.inputs[0].device)
-
-
-@torch.no_grad()
-def _remember(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, seen: Tensor) -> None:
-    """Updates the running statistics, those of `seen` rows, as torch's own norm does."""
+def _running(norm: nn.BatchNorm1d) -> Running:
+    """Returns the running statistics of torch's norm, which counts one more batch, to be updated as it does."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     assert norm.num_batches_tracked is not None
     assert norm.momentum is not None
-    norm.running_mean.lerp_(mean, norm.momentum)
-    norm.running_var.lerp_(variance * (seen / (seen - 1).clamp(min=1)), norm.momentum)
     norm.num_batches_tracked += 1
+    return Running(norm.running_mean, norm.running_var, norm.momentum, unbiased=True)

@@ -46,8 +46,16 @@ def moments_across(ranks: Ranks, h: Tensor, shares: Tensor) -> tuple[Tensor, Ten
     """
     rows = shares.sum()
     own = (h * shares).sum(dim=0) / rows.clamp(min=1e-9)
-    squares = (h - own).square_().mul_(shares).sum(dim=0)
-    counts, means, spreads = ranks.each(torch.stack([rows.expand_as(own), own, squares])).unbind(dim=1)
+    return joined_moments(ranks, rows, own, (h - own).square_().mul_(shares).sum(dim=0))
+
+
+def joined_moments(ranks: Ranks, rows: Tensor, mean: Tensor, squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Joins what each rank found of its rows, perhaps none: how many [], their mean and Σ (h − mean)² [d].
+
+    Returns:
+        The mean and the variance [d] of the rows of all ranks, and how many there are [].
+    """
+    counts, means, spreads = ranks.each(torch.stack([rows.to(mean).expand_as(mean), mean, squares])).unbind(dim=1)
     total = counts.sum(dim=0).clamp(min=1)
     mean = (counts * means).sum(dim=0) / total
     variance = (spreads + counts * (means - mean).square()).sum(dim=0) / total

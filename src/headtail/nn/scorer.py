@@ -6,6 +6,8 @@ from torch import Tensor, nn
 
 from headtail.errors import ConfigError
 from headtail.graph.tables import Table, rows_of
+from headtail.kernels.gather import pair_product as products_of_rows
+from headtail.kernels.launch import fused
 from headtail.nn.convolutions import linear, product_with
 from headtail.nn.evidence import EvidenceEncoder
 from headtail.nn.norm import batch_norm_relu, batch_norm_relu_dot
@@ -82,9 +84,7 @@ class HadamardScorer(nn.Module):
         In evaluation mode: the batch norms are folded into the weights, and what is as large as all pairs is written
         as rarely as can be, since that is what the time goes to. `evidence` [B · T, columns] is that of the pairs.
         """
-        dim = u.shape[1]
-        z = rows_of(v, tails.reshape(-1)).view(*tails.shape, dim)
-        z = z.mul_(rows_of(u, heads)[:, None]).view(-1, dim)
+        z = self._products(u, v, heads, tails)
         for layer in range(len(self.hidden)):
             matrix, shift = self._folded(layer)
             z = torch.addmm(shift, z, matrix.T)
@@ -92,6 +92,15 @@ class HadamardScorer(nn.Module):
                 z.add_(self._evidence(evidence))
             z.relu_()
         return (z @ self.last.weight[0]).add_(self.last.bias).view_as(tails)
+
+    def _products(self, u: Table, v: Table, heads: Tensor, tails: Tensor) -> Tensor:
+        """Returns [B · T, r] in the precision of the weights: rows `heads` [B] of u times rows `tails` [B, T] of v."""
+        kind = self.last.weight.dtype
+        if isinstance(u, Tensor) and isinstance(v, Tensor) and fused(u):
+            left = heads.repeat_interleave(tails.shape[1])
+            return products_of_rows(u, v, left, tails.reshape(-1), kind)
+        z = rows_of(v, tails.reshape(-1)).to(kind).view(*tails.shape, v.shape[1])
+        return z.mul_(rows_of(u, heads)[:, None]).view(-1, v.shape[1])
 
     @torch.no_grad()
     def score_rows(self, u: Tensor, v: Tensor, evidence: Tensor | None = None) -> Tensor:
@@ -102,6 +111,7 @@ class HadamardScorer(nn.Module):
         W·(u ⊙ v) = (W·diag(u))·v, so the first layer is one matrix product for several heads at once and u ⊙ v is
         never formed; the batch norms' affine maps are folded into the weights.
         """
+        u, v = u.to(self.last.weight.dtype), v.to(self.last.weight.dtype)
         out = u.new_empty(u.shape[0], v.shape[0])
         layers = [self._folded(i) for i in range(len(self.hidden))]
         tails, heads = tile(u.device, u.shape[1], u.shape[0])

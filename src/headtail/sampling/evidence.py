@@ -8,10 +8,12 @@ from torch import Tensor
 from headtail.graph.csr import CSR
 from headtail.graph.evidence import PairEvidence
 from headtail.sampling.batches import Positives
-from headtail.sampling.negatives import Negatives
+from headtail.sampling.negatives import Negatives, NegativeSpace, draw_negatives
 
 # Evidence of training links is the same in every epoch; up to this many numbers of it are kept.
 MOST_KEPT = 2**28
+# Training links whose evidence, with that of as many negatives, says what its columns usually are.
+SAMPLED_LINKS = 2**14
 
 
 class BatchEvidence:
@@ -52,3 +54,12 @@ class BatchEvidence:
     def _oriented(self, pairs: Positives | Negatives | CSR) -> tuple[Tensor, Tensor]:
         """Returns the heads and the tails of pairs of rows and columns."""
         return (pairs.col, pairs.row) if self.rows_are_tails else (pairs.row, pairs.col)
+
+
+def sampled_evidence(
+    evidence: BatchEvidence, links: CSR, kind: str, space: NegativeSpace, generator: torch.Generator
+) -> Tensor:
+    """Returns the evidence of some of the links, and of as many negatives of that kind."""
+    pick = torch.randint(links.col.numel(), (SAMPLED_LINKS,), generator=generator, device=links.device)
+    sample = Positives(links.row[pick], links.col[pick], None)
+    return evidence(sample, draw_negatives(kind, space, sample, 1, generator))

@@ -17,6 +17,7 @@ from headtail.config import Config
 from headtail.contract import Validate
 from headtail.errors import ConfigError, TrainingError
 from headtail.graph.task import LinkTask
+from headtail.kernels.adam import OneKernelAdam
 from headtail.kernels.launch import engine
 from headtail.memory import hand_back_surplus, keep_freed_memory
 from headtail.ranks import current
@@ -98,8 +99,7 @@ class Learner(TaskMethod, Generic[B]):
         t = self.config.training
         if not engine(self.device):
             return torch.optim.Adam(self.model.parameters(), t.learning_rate, weight_decay=t.weight_decay)
-        rate = torch.tensor(t.learning_rate, device=self.device)
-        return torch.optim.Adam(self.model.parameters(), rate, weight_decay=t.weight_decay, fused=True, capturable=True)
+        return OneKernelAdam(self.model.parameters(), t.learning_rate, t.weight_decay)
 
     def step(self, optimizer: torch.optim.Optimizer) -> Step[B]:
         """Returns what learns a batch."""

@@ -11,6 +11,7 @@ from headtail.graph.task import LinkTask
 from headtail.kernels.blocks import free_bytes
 from headtail.kernels.room import LOG, gib
 from headtail.memory import available_bytes
+from headtail.ranks import current
 
 # What may stay on a GPU for a whole training, as a share of what is free; batches, their gradients and evaluation need
 # the rest.
@@ -71,7 +72,7 @@ def place_features(setting: str, device: torch.device, needed: Footprint) -> Pla
 
 def _unless_too_large(choice: Placement, device: torch.device, needed: Footprint) -> Placement:
     """Returns a choice of host memory, or the disk if features take too much of that."""
-    free = available_bytes()
+    free = available_bytes() // current().beside  # other ranks on this machine need as much
     if needed.features <= RESIDENT_SHARE * free:
         return choice
     note = (

@@ -1,7 +1,6 @@
 """AML, symmetric and SMLP models as a method: batches by the samplers, pairs scored by the model."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 from headtail.config import Config
 from headtail.contract import PairScorer
 from headtail.graph.csr import CSR
-from headtail.graph.evidence import PairEvidence, choose_evidence, evidence_width
+from headtail.graph.evidence import PairEvidence, evidence_width
 from headtail.graph.features import NodeInputs
 from headtail.graph.message import MessageGraph
 from headtail.graph.packed.graph import PackedGraph
@@ -21,9 +20,9 @@ from headtail.graph.view import GraphView
 from headtail.kernels.launch import WITHOUT_TRITON, engine, has_triton
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.models import MODELS, LinkModel, ModelShape
-from headtail.sampling.batches import BATCHES, LinkBatches, Positives
-from headtail.sampling.evidence import BatchEvidence
-from headtail.sampling.negatives import NegativeSpace, draw_negatives
+from headtail.sampling.batches import BATCHES, LinkBatches
+from headtail.sampling.evidence import BatchEvidence, sampled_evidence
+from headtail.sampling.negatives import NegativeSpace
 from headtail.sampling.neighbours import NEIGHBOURS, Fanout
 from headtail.sampling.sampler import Batch, BatchSampler
 from headtail.training.averaging import WeightAverage
@@ -39,22 +38,13 @@ from headtail.training.precision import mixed, resolve_precision
 from headtail.training.recorded import RecordedBatches
 from headtail.training.schedule import epoch_seed
 from headtail.training.steps import Loss, Step
+from headtail.training.surroundings import Surroundings, evidence_kinds
 
-# Training links whose evidence, with that of as many negatives, says what its columns usually are.
-SAMPLED_LINKS = 2**14
 SEVERAL_UNRECORDED = (
     "Several ranks train without recorded steps and fused norms, so a GPU takes longer per link than alone"
 )
 # Encoders whose kernels are ours: these can be recorded, and bear mixed precision.
 OWN_ENCODERS = ("sage", "gat")
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a model sees of a view: the message graph, and evidence about pairs if it reads any."""
-
-    graph: MessageGraph
-    evidence: PairEvidence | None
 
 
 class GnnMethod(Learner[Batch]):
@@ -127,8 +117,11 @@ class GnnMethod(Learner[Batch]):
 
     def _look(self, view: GraphView) -> Surroundings:
         kinds, own = evidence_kinds(self.task, self.config.model.evidence), self._inputs.own
-        described = torch.empty(view.num_nodes, 0, device=self.device) if own is None else self._table(own)
-        return Surroundings(self._message_graph(view), PairEvidence(kinds, view, described) if kinds else None)
+        evidence = None
+        if kinds:
+            described = torch.empty(view.num_nodes, 0, device=self.device) if own is None else self._table(own)
+            evidence = PairEvidence(kinds, view, described)
+        return Surroundings(self._message_graph(view), evidence)
 
     @cached_property
     def _placement(self) -> Placement:
@@ -138,25 +131,30 @@ class GnnMethod(Learner[Batch]):
 
     @cached_property
     def _inputs(self) -> NodeInputs:
-        return self.task.inputs.to("cpu" if self._placement.on_host else self.device)
+        """Features as they are given, where message graphs are built over and over; else they wait on the host."""
+        once = self.rounds and self.config.training.folds == 1
+        return self.task.inputs.to("cpu" if self._placement.on_host or once else self.device)
 
     def _table(self, features: Tensor) -> Table:
         p = self._placement
-        return HostTable(features, self.device, p.on_disk) if p.on_host else features
+        return HostTable(features, self.device, p.on_disk) if p.on_host else features.to(self.device)
 
     def _message_graph(self, view: GraphView) -> MessageGraph:
-        seen = self._inputs.seen_in(view.to("cpu" if self._placement.on_host else self.device))
+        where = torch.device("cpu") if self._placement.on_host else self.device
+        seen = self._inputs.to(where).seen_in(view.to(where))
         how, layers, kept = self.config.graph.normalisation, self.config.model.layers, None
         if isinstance(self.task.graph, PackedGraph) and view is self.task.train_view and self._inputs.structure is None:
             kept = self.task.graph.encoded_file(how, layers)
-        return MessageGraph.build(view, self._table(seen), how, layers, self._placement.on_disk, kept)
+        graph = MessageGraph.build(view, self._table(seen), how, layers, self._placement.on_disk, kept, self.ranks)
+        return graph.rounded(torch.bfloat16) if self.rounds else graph
 
     def scorer(self, view: GraphView) -> PairScorer:
         """Encodes all nodes with full neighbourhoods, in evaluation mode."""
         self.model.eval()
         seen = self.surroundings(view)
         seen.graph.expect_reads(at_random=False)
-        rows, columns = self.model.represent_all(seen.graph)
+        with mixed("bf16" if self.rounds else "fp32", self.device):
+            rows, columns = self.model.represent_all(seen.graph, self.ranks)
         heads, tails = (columns, rows) if self.config.model.reverse else (rows, columns)
         return EmbeddingScorer(heads, tails, self.model.scorer, self.task.graph.directed, seen.evidence)
 
@@ -165,13 +163,14 @@ class GnnMethod(Learner[Batch]):
     def batches(self) -> EpochBatches[Batch]:
         """Composes the source of batches, and shows the scorer what evidence usually looks like."""
         self._standardise()
+        if self.model.mlp_encodes_nodes and self.config.model.pre_encoding:
+            self._training.graph.prepare()
         batches, self.reads_disk = self._plain_batches(), self._placement.on_disk
         if not self.captures:
             return batches
-        seed = self.config.training.seed
         if isinstance(batches, BatchSampler) and batches.plans is not None:
-            return RecordedBatches(batches, lambda: self._orders(batches), seed)
-        return PaddedBatches.around(batches, seed, self.device)
+            return RecordedBatches(batches, lambda: self._orders(batches), self.config.training.seed)
+        return PaddedBatches.around(batches, self.config.training.seed, self.device)
 
     def _orders(self, sampler: BatchSampler) -> Iterator[Tensor]:
         """Yields the order of every epoch's rows or links, as the epochs will draw them."""
@@ -199,7 +198,7 @@ class GnnMethod(Learner[Batch]):
         s = self.config.sampling
         output, inner = (None if count == "all" else count for count in (s.fanout_output, s.fanout_inner))
         return BatchSampler(
-            graph=graph.rounded(torch.bfloat16) if self.precision == "bf16" and self.captures else graph,
+            graph=graph,
             batches=batches,
             negatives=s.negatives,
             negatives_per_positive=s.negatives_per_positive,
@@ -232,15 +231,11 @@ class GnnMethod(Learner[Batch]):
 
     def _standardise(self) -> None:
         """Fits the evidence encoder's scale to a sample of training links and as many negatives."""
-        evidence, encoder = self._evidence, self.model.scorer.evidence
-        if evidence is None or encoder is None:
-            return
-        generator = torch.Generator(device=self.device).manual_seed(self.config.training.seed)
-        rows = self._rows(self.supervision.links)
-        pick = torch.randint(rows.col.numel(), (SAMPLED_LINKS,), generator=generator, device=self.device)
-        links = Positives(rows.row[pick], rows.col[pick], None)
-        negatives = draw_negatives(self.config.sampling.negatives, self._negative_space, links, 1, generator)
-        encoder.standardise(evidence(links, negatives))
+        encoder = self.model.scorer.evidence
+        if self._evidence is not None and encoder is not None:
+            generator = torch.Generator(device=self.device).manual_seed(self.config.training.seed)
+            links, kind = self._rows(self.supervision.links), self.config.sampling.negatives
+            encoder.standardise(sampled_evidence(self._evidence, links, kind, self._negative_space, generator))
 
     def loss(self, batch: Batch) -> Loss:
         graph = batch.graph
@@ -265,6 +260,11 @@ class GnnMethod(Learner[Batch]):
         if setting == "auto" and self.config.model.encoder not in OWN_ENCODERS:
             setting = "fp32"  # convolutions of others need not bear mixed precision
         return resolve_precision(setting, self.device)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether features, and what all nodes become in evaluation, are held in bf16: half the memory and traffic."""
+        return self.precision == "bf16" and self.captures
 
     @property
     def captures(self) -> bool:
@@ -292,8 +292,3 @@ class GnnMethod(Learner[Batch]):
 
     def step(self, optimizer: torch.optim.Optimizer) -> Step[Batch]:
         return CapturedStep(self.loss, optimizer) if self.captures else super().step(optimizer)
-
-
-def evidence_kinds(task: LinkTask, setting: str) -> tuple[str, ...]:
-    """Returns the kinds of evidence that a setting names and a task allows."""
-    return choose_evidence(setting, task.train_view, task.graph.features is not None)
