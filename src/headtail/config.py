@@ -157,7 +157,7 @@ class TrainingConfig(Section):
     )
     precision: Literal["auto", "bf16", "tf32", "fp32"] = Field(
         "auto",
-        description="of matrix products in training on a GPU; auto: bf16 with encoders sage and gat, else fp32",
+        description="of matrix products and tables on a GPU; auto: bf16 with encoders sage and gat, else fp32",
     )
 
 

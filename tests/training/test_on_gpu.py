@@ -38,7 +38,7 @@ def test_cpu_and_gpu_score_alike(encoder: str, tmp_path: Path) -> None:
 
 def assert_nearly(found: torch.Tensor, wanted: torch.Tensor) -> None:
     """Scores from tables in bf16 are off by a few percent of what scores differ by."""
-    assert float((found.cpu() - wanted).square().mean().sqrt()) < 0.05 * float(wanted.std())
+    assert float((found.cpu() - wanted).square().mean().sqrt()) < 0.1 * float(wanted.std())
 
 
 @pytest.mark.parametrize("settings", [{}, {"encoder": "gat"}, {"norm_statistics": "running"}, {"method": "symmetric"}])

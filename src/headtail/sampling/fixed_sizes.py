@@ -22,6 +22,8 @@ from headtail.sampling.sampler import Batch, BatchSampler
 PROBES, SLACK, ROOTS, UNIT = 8, 0.01, 3, 128
 # Sizes at most; values and quantiles they are chosen from; and the share of room that one more of them must save.
 MOST_SIZES, CANDIDATES, WORTH = 5, 20, 0.01
+# Batches that there must be for every size: recording one takes as long as learning a good many.
+USES = 20
 
 
 def sizes_for(
@@ -67,7 +69,7 @@ def rooms(counts: Tensor) -> tuple[int, ...]:
         return total + largest * (ordered.numel() - before)
 
     best: tuple[int, ...] = ()
-    for number in range(1, min(MOST_SIZES - 1, len(candidates)) + 1):
+    for number in range(1, min(MOST_SIZES, counts.numel() // USES, len(candidates) + 1)):
         more = min(combinations(candidates, number), key=taken)
         if taken(more) < (1 - WORTH) * taken(best):
             best = more
