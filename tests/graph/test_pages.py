@@ -51,10 +51,15 @@ def resident(table: torch.Tensor) -> np.ndarray:
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise") or not hasattr(mmap, "MADV_WILLNEED"), reason="needs Linux")
-@pytest.mark.parametrize("together", [True, False])
-def test_what_is_expected_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool) -> None:
-    if not together:
+@pytest.mark.parametrize("refused", ["nothing", "the call", "the process"])
+def test_what_is_expected_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
+    def refuse(_process: int) -> int:
+        raise PermissionError("not in this sandbox")
+
+    if refused == "the call":
         monkeypatch.setattr(pages, "_advise_together", lambda *_: -1)
+    if refused == "the process":
+        monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
     path, columns = tmp_path / "x.npy", PAGE // 4
     np.save(path, np.arange(13000 * columns, dtype=np.float32).reshape(-1, columns))
     with path.open("rb+") as file:

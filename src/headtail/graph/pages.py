@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import os
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -51,7 +52,9 @@ def _page_ranges(table: Tensor, rows: Tensor) -> NDArray[np.int64]:
 def _advise(ranges: NDArray[np.int64], advice: int) -> None:
     """Gives the system the same advice for many ranges: in a few calls, or one by one where it does not allow that."""
     libc = ctypes.CDLL(None)
-    whole = os.pidfd_open(os.getpid()) if hasattr(os, "pidfd_open") else None
+    whole = None
+    with suppress(AttributeError, OSError):  # neither every system nor every sandbox has it
+        whole = os.pidfd_open(os.getpid())
     try:
         for first in range(0, len(ranges), _MOST_RANGES):
             some = ranges[first : first + _MOST_RANGES]
