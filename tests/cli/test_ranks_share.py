@@ -51,6 +51,7 @@ with joined("cpu") as ranks:
 """
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_in_an_exchange_leaves_no_whole_file(tmp_path: Path) -> None:
     kept = tmp_path / "encoded.npy"
     with two_processes("-c", PRE_ENCODE, str(kept), python=()) as (writer, other):
@@ -67,6 +68,7 @@ def test_a_rank_that_is_killed_in_an_exchange_leaves_no_whole_file(tmp_path: Pat
     assert np.array_equal(np.load(kept), x.numpy())
 
 
+@pytest.mark.slow
 def test_two_ranks_train_and_judge_a_packed_graph(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     random = np.random.default_rng(0)
     np.save(tmp_path / "x.npy", random.standard_normal((60, 5)).astype(np.float32))

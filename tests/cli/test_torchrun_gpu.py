@@ -41,6 +41,7 @@ def one_rank(device: str, backend: str, run: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("device", "backend"), [("cpu", "gloo"), pytest.param("cuda", "nccl", marks=pytest.mark.gpu)])
 def test_one_rank_that_exchanges_everything(device: str, backend: str, tmp_path: Path) -> None:
     found = one_rank(device, backend, tmp_path / "run")

@@ -30,7 +30,7 @@ def check(found: list[list[Tensor]], wanted: list[Tensor]) -> None:
             torch.testing.assert_close(one, alone, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("size", [3, 30])  # of which some have no rows
+@pytest.mark.parametrize("size", [3, pytest.param(30, marks=pytest.mark.slow)])  # of which some have no rows
 @pytest.mark.parametrize("spared", [0, 16])
 @pytest.mark.parametrize("elements", [1, 400])
 @pytest.mark.parametrize("encoder", ["sage", "gat", "pyg:GATv2Conv"])
