@@ -20,11 +20,7 @@ LOG = logging.getLogger("headtail")
 
 
 class RecordedDraw:
-    """Draws batches of one size by playing a recording, always into the same memory.
-
-    Attributes:
-        drawn: what was drawn last, and was not before the first draw.
-    """
+    """Draws batches of one size by playing a recording, always into the same memory."""
 
     def __init__(self, fixed: FixedSampler, play: Callable[[], Fixed]) -> None:
         self.fixed, self._play = fixed, play
@@ -32,6 +28,7 @@ class RecordedDraw:
 
     @property
     def drawn(self) -> Fixed:
+        """What was drawn last; there must have been a draw."""
         assert self._drawn is not None
         return self._drawn
 
