@@ -47,7 +47,14 @@ def adam(
     epsilon: float,
     decay: float,
 ) -> None:
-    """Updates weights and their moments in place; the rest is as in `adam.Layout`."""
+    """Updates weights and their moments in place.
+
+    Args:
+        addresses: int64 [4, weights], where each weight, its gradient and both moments begin.
+        chunks: of the weights, from `chunks_of`.
+        step, rate: float32 [], steps with this one, and the learning rate.
+        betas, epsilon, decay: as torch's Adam has them.
+    """
     (_, weights), (owner, first, size) = addresses.shape, chunks
     _adam[(owner.numel(),)](
         addresses, owner, first, size, step, rate, weights,
