@@ -127,11 +127,11 @@ def test_judge_equals_layer_and_dot(
     def run(kind: torch.dtype, device: torch.device) -> list[Tensor]:
         wide = torch.float64 if kind == torch.float64 else torch.float32
         rows = [x.clone().to(device, kind).requires_grad_() for x in case.inputs]
-        given = [*case.weights, case.bias, *case.parameters, case.plus[0]]
+        given = [*case.weights, case.bias, *case.parameters, case.plus[:1], case.plus[0, :1]]
         parameters = [x.clone().to(device, wide).requires_grad_() for x in given]
-        weights, (bias, *norm, last) = parameters[: len(rows)], parameters[len(rows) :]
+        weights, (bias, *norm, last, last_bias) = parameters[: len(rows)], parameters[len(rows) :]
         count = torch.tensor(case.count, device=device) if padding else None
-        logits, mean, spread = judge(Product(tuple(rows), tuple(weights), bias), *norm, last, count)
+        logits, mean, spread = judge(Product(tuple(rows), tuple(weights), bias), *norm, last, last_bias, count)
         (logits[: case.count] * case.grad[: case.count, 0].to(device, wide)).sum().backward()
         found = [logits[: case.count], mean, spread, *(leaf.grad for leaf in [*rows, *parameters])]
         return [x[: case.count] if x.shape[0] == case.grad.shape[0] else x for x in found if x is not None]

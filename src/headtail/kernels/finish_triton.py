@@ -102,14 +102,17 @@ def _gradient_sums(
 @triton.jit
 def _merge_gradients(
     part_ptr, count_ptr, moments_ptr, alpha_ptr, gamma_ptr, parameters_ptr, per_row_ptr, programs, n, d,
-    PROGRAMS: tl.constexpr, COLS: tl.constexpr,
+    KINDS: tl.constexpr, PROGRAMS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """Writes the gradients of α, γ, β and of a bias in h, and what of h and of 1 is added to every row's gradient."""
+    """Writes the gradients of α, γ, β and of a bias in h, and what of h and of 1 is added to every row's gradient.
+
+    Sums of more than these two KINDS are written behind them as they are.
+    """
     col = tl.program_id(0) * COLS + tl.arange(0, COLS)
     real = col < d
     part = tl.arange(0, PROGRAMS)
     inside = (part < programs)[:, None] & real[None, :]
-    place = part_ptr + part[:, None] * (2 * d) + col[None, :]
+    place = part_ptr + part[:, None] * (KINDS * d) + col[None, :]
     grad_beta = tl.sum(tl.load(place, inside, 0.0), 0)
     centred = tl.sum(tl.load(place + d, inside, 0.0), 0)
     total = tl.maximum(tl.minimum(tl.load(count_ptr), n), 1).to(tl.float32)
@@ -128,6 +131,8 @@ def _merge_gradients(
     tl.store(parameters_ptr + 3 * d + col, slope * grad_beta + grad_mean, real)
     tl.store(per_row_ptr + col, per_h, real)
     tl.store(per_row_ptr + d + col, grad_mean / total - per_h * mean, real)
+    for kind in tl.static_range(2, KINDS):
+        tl.store(parameters_ptr + (kind + 2) * d + col, tl.sum(tl.load(place + kind * d, inside, 0.0), 0), real)
 
 
 @triton.jit
@@ -237,12 +242,15 @@ def backward(
 def merge_gradients(
     part: Tensor, count: Tensor, moments: Tensor, alpha: Tensor, gamma: Tensor, n: int
 ) -> tuple[Tensor, Tensor]:
-    """Returns the gradients of α, γ, β and a bias in h [4, d], and what of h and of 1 is in every row's [2, d]."""
-    programs, _, d = part.shape
-    parameters, per_row = torch.empty(4, d, device=part.device), torch.empty(2, d, device=part.device)
+    """Returns the gradients of α, γ, β and a bias in h, and what of h and of 1 is in every row's [2, d].
+
+    `part` [programs, 2 or more, d] has sums for these; any others are summed up and come after the bias [4 or more, d].
+    """
+    programs, kinds, d = part.shape
+    parameters, per_row = torch.empty(kinds + 2, d, device=part.device), torch.empty(2, d, device=part.device)
     narrow = min(16, power_of_two(d))
     _merge_gradients[(triton.cdiv(d, narrow),)](
-        part, count, moments, alpha, gamma, parameters, per_row, programs, n, d,
+        part, count, moments, alpha, gamma, parameters, per_row, programs, n, d, KINDS=kinds,
         PROGRAMS=power_of_two(programs), COLS=narrow,
     )  # fmt: skip
     return parameters, per_row

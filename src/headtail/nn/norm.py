@@ -103,15 +103,16 @@ def batch_norm_relu(norm: nn.BatchNorm1d, x: Product, count: Tensor | None = Non
 
 
 def batch_norm_relu_dot(
-    norm: nn.BatchNorm1d, x: Product, weight: Tensor, count: Tensor | None = None, ranks: Ranks = ALONE
+    norm: nn.BatchNorm1d, x: Product, last: nn.Linear, count: Tensor | None = None, ranks: Ranks = ALONE
 ) -> Tensor:
-    """Returns relu(norm(x)) · weight [d] as float32 [n]; `count` and `ranks` as above."""
+    """Returns last(relu(norm(x))), which has one column, as float32 [n]; `count` and `ranks` as above."""
     if not norm.training or ranks.several or not fused(x.inputs[0]):
         y = batch_norm_relu(norm, x, count, ranks)
         with torch.autocast(y.device.type, enabled=False):  # one column costs nothing, and logits are compared
-            return F.linear(y.to(weight.dtype), weight[None]).squeeze(1)
+            logits: Tensor = last(y.to(last.weight.dtype))
+            return logits.squeeze(1)
     ones = torch.ones_like(norm.weight)
-    return judge(x, ones, norm.weight, norm.bias, weight, count, _running(norm))[0]
+    return judge(x, ones, norm.weight, norm.bias, last.weight, last.bias, count, _running(norm))[0]
 
 
 def _running(norm: nn.BatchNorm1d) -> Running:

@@ -69,7 +69,7 @@ class HadamardScorer(nn.Module):
                 product = product + product_with(self.evidence.second, self.evidence.hidden(evidence))
             assert isinstance(norm, nn.BatchNorm1d)
             if layer == len(self.hidden) - 1 and not self.dropout:
-                return batch_norm_relu_dot(norm, product, self.last.weight[0], count, self.ranks) + self.last.bias
+                return batch_norm_relu_dot(norm, product, self.last, count, self.ranks)
             z = batch_norm_relu(norm, product, count, self.ranks)
             if self.dropout:
                 z = F.dropout(z, self.dropout, self.training)

@@ -44,7 +44,7 @@ class _WithFirst(torch.autograd.Function):
         if grad_first is None:
             return grad, None
         grad = grad_first.new_zeros(ctx.shape) if grad is None else grad.contiguous()
-        grad[: grad_first.shape[0]] += grad_first
+        grad[: grad_first.shape[0]].add_(grad_first)  # += would write the sum once more
         return grad, None
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headtail.kernels import entropy
+from headtail.kernels import entropy, hinge
 from headtail.kernels.launch import fused
 from headtail.ranks import ALONE, Ranks
 from headtail.registry import Registry
@@ -83,6 +83,8 @@ FARTHEST = -1e9
 @OBJECTIVES.register("squared_hinge")
 def squared_hinge(positive: Tensor, negative: Tensor, negative_of: Tensor, shares: AnyShares | None = None) -> Tensor:
     """Every negative one below its positive, mean of the squared shortfall (for Hits@K)."""
+    if isinstance(shares, PaddedShares) and fused(positive):
+        return hinge.squared_hinge(positive, negative_of, shares.counts.positives, shares.counts.pairs)
     return _mean(F.relu(1 - (positive[negative_of] - negative)).square(), None if shares is None else shares.negative)
 
 
