@@ -52,7 +52,7 @@ class Case:
         weights, (bias, *norm) = parameters[: len(rows)], parameters[len(rows) :]
         padded = self.count < self.grad.shape[0]
         out, mean, spread = finish_product(
-            Product(tuple(rows), tuple(weights), bias),
+            Product(tuple(rows), tuple((weight,) for weight in weights), (bias,)),
             rows[-1] if residual else None,
             added if plus else None,
             *norm,
@@ -131,7 +131,8 @@ def test_judge_equals_layer_and_dot(
         parameters = [x.clone().to(device, wide).requires_grad_() for x in given]
         weights, (bias, *norm, last, last_bias) = parameters[: len(rows)], parameters[len(rows) :]
         count = torch.tensor(case.count, device=device) if padding else None
-        logits, mean, spread = judge(Product(tuple(rows), tuple(weights), bias), *norm, last, last_bias, count)
+        product = Product(tuple(rows), tuple((weight,) for weight in weights), (bias,))
+        logits, mean, spread = judge(product, *norm, last, last_bias, count)
         (logits[: case.count] * case.grad[: case.count, 0].to(device, wide)).sum().backward()
         found = [logits[: case.count], mean, spread, *(leaf.grad for leaf in [*rows, *parameters])]
         return [x[: case.count] if x.shape[0] == case.grad.shape[0] else x for x in found if x is not None]

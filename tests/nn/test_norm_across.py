@@ -69,7 +69,7 @@ def test_batch_norm(rows: tuple[int, ...], dot: bool) -> None:
             linear.weight.copy_(torch.randn(DIM, DIM, generator=torch.Generator().manual_seed(4)))
             linear.bias.fill_(0.5)
         x = x.clone().requires_grad_()
-        product = Product((x,), (linear.weight,), linear.bias)
+        product = Product((x,), ((linear.weight,),), (linear.bias,))
         if dot:
             y = batch_norm_relu_dot(norm, product, last, None, ranks)[:, None].expand(-1, DIM)
         else:

@@ -9,7 +9,7 @@ from torch import Tensor
 def squared_hinge(logits: Tensor, negative_of: Tensor, positives: Tensor, pairs: Tensor) -> Tensor:
     """Returns the mean of max(0, 1 − (positive − negative))² over negatives, each with the positive it belongs to.
 
-    For tensors that fused kernels work on. In torch, a positive's gradient is summed over its negatives by sorting them.
+    For tensors that fused kernels work on. In torch, negatives are sorted by their positive first.
 
     Args:
         logits: float32 [n], of `positives` positives; of negatives, up to `pairs`; and of padding.

@@ -1,5 +1,6 @@
 """The scorer's end as one differentiable step: product, norm, ReLU, and one logit per row."""
 
+from itertools import chain
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from headtail.kernels.finish import Running
 from headtail.kernels.launch import fused
-from headtail.kernels.layer import finish_product, multiplied, to_compute, weight_gradient
+from headtail.kernels.layer import Factors, factors_of, finish_product, multiplied, to_compute, weight_gradient
 from headtail.kernels.product import Product
 
 
@@ -34,9 +35,8 @@ def judge(
         with torch.autocast(y.device.type, enabled=False):
             return F.linear(y.to(weight.dtype), weight, bias).squeeze(1), mean, spread
     x, also, count = to_compute(product, count)
-    other = None if also is None else product.weights[1]
     found: tuple[Tensor, Tensor, Tensor] = _FusedJudge.apply(  # type: ignore[no-untyped-call]
-        x, product.weights[0], also, other, product.bias, count, alpha, gamma, beta, weight, bias, running
+        x, also, count, alpha, gamma, beta, weight, bias, running, factors_of(product, x.dtype), *chain(*product.parts)
     )
     return found
 
@@ -46,10 +46,7 @@ class _FusedJudge(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: Tensor,
-        weight: Tensor,
         y: Tensor | None,
-        other: Tensor | None,
-        bias: Tensor,
         count: Tensor,
         alpha: Tensor,
         gamma: Tensor,
@@ -57,15 +54,17 @@ class _FusedJudge(torch.autograd.Function):
         last: Tensor,
         last_bias: Tensor,
         running: Running | None,
+        factors: Factors,
+        *parts: Tensor,
     ) -> tuple[Tensor, ...]:
         from headtail.kernels import judge_triton
         from headtail.kernels.moments_triton import column_moments
 
-        weight, other = weight.to(x.dtype), None if other is None else other.to(x.dtype)
-        h = multiplied(x, weight, y, other, bias)
+        h = multiplied(x, y, factors)
         found = column_moments(h, count, alpha, gamma, beta, running)
         logits = judge_triton.judge(h, count, found, last, last_bias)
-        ctx.save_for_backward(x, weight, y, other, h, count, found, alpha, gamma, last)
+        ctx.save_for_backward(x, y, h, count, found, alpha, gamma, last)
+        ctx.factors = factors
         mean, spread = found[0], found[1]
         ctx.mark_non_differentiable(mean, spread)
         ctx.set_materialize_grads(False)
@@ -75,13 +74,15 @@ class _FusedJudge(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
         from headtail.kernels import judge_triton
 
-        x, weight, y, other, h, count, found, alpha, gamma, last = ctx.saved_tensors
+        x, y, h, count, found, alpha, gamma, last = ctx.saved_tensors
         grad_h, (of_alpha, of_gamma, of_beta, of_bias, of_last, of_last_bias) = judge_triton.backward(
             grad.contiguous(), h, count, found, alpha, gamma, last
         )
+        factors: Factors = ctx.factors
         of_other = None if y is None else weight_gradient(grad_h, y)
         of_weight = weight_gradient(grad_h, x)
-        of_x = grad_h @ weight if ctx.needs_input_grad[0] else None
-        of_y = grad_h @ other if y is not None and ctx.needs_input_grad[2] else None
+        of_x = grad_h @ factors.weight if ctx.needs_input_grad[0] else None
+        of_y = grad_h @ factors.other if factors.other is not None and ctx.needs_input_grad[1] else None
         of_norm = of_alpha, of_gamma, of_beta
-        return of_x, of_weight, of_y, of_other, of_bias, None, *of_norm, of_last[None], of_last_bias[:1], None
+        of_parts = factors.of_parts(of_weight, of_other, of_bias)
+        return of_x, of_y, None, *of_norm, of_last[None], of_last_bias[:1], None, None, *of_parts

@@ -69,7 +69,7 @@ def linear(in_dim: int, out_dim: int) -> nn.Linear:
 def product_with(layer: nn.Module, x: Tensor) -> Product:
     """Returns what a linear layer makes of x [n, in], before it is done."""
     assert isinstance(layer, nn.Linear)
-    return Product((x,), (layer.weight,), layer.bias)
+    return Product((x,), ((layer.weight,),), (layer.bias,))
 
 
 class TwoMatrices(Convolution):
@@ -93,8 +93,8 @@ class TwoMatrices(Convolution):
 
     def product_on_itself(self, x: Tensor) -> Product:
         # x·W1 + x·W2 = x·(W1 + W2): exact, at half the cost.
-        weight, bias = self.neighbours.weight + self.itself.weight, self.neighbours.bias + self.itself.bias
-        return Product((x,), (weight,), bias)
+        first, second = self.neighbours, self.itself
+        return Product((x,), ((first.weight, second.weight),), (first.bias, second.bias))
 
     def on_itself(self, x: Tensor) -> Tensor:
         return self.product_on_itself(x).value()
@@ -114,7 +114,7 @@ class SageConvolution(TwoMatrices):
         a = adjacency
         both = segment_sum_beside(a.row_ptr, a.col, a.weight, features, nodes, a.longest)
         weight = torch.cat([self.neighbours.weight, self.itself.weight], dim=1)
-        return Product((both,), (weight,), self.neighbours.bias + self.itself.bias)
+        return Product((both,), ((weight,),), (self.neighbours.bias, self.itself.bias))
 
 
 @ENCODERS.register("gat")

@@ -18,6 +18,7 @@ from headtail.graph.tables import HostTable, Table
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.kernels.launch import WITHOUT_TRITON, engine, has_triton
+from headtail.kernels.operands import Operands
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.models import MODELS, LinkModel, ModelShape
 from headtail.sampling.batches import BATCHES, LinkBatches
@@ -237,12 +238,16 @@ class GnnMethod(Learner[Batch]):
             links, kind = self._rows(self.supervision.links), self.config.sampling.negatives
             encoder.standardise(sampled_evidence(self._evidence, links, kind, self._negative_space, generator))
 
+    @cached_property
+    def _operands(self) -> Operands:
+        return Operands()
+
     def loss(self, batch: Batch) -> Loss:
         graph = batch.graph
         assert graph is not None
         links = batch.positive.shape[1]
         batch = shared_nodes(batch, self.ranks, self.task.graph.num_nodes)
-        with mixed(self.precision, self.device):
+        with mixed(self.precision, self.device), self._operands.made():
             logits = self.model.logits(graph, batch).float()
         if batch.counts is None:
             return self.link_loss(logits[:links], logits[links:], batch.negative_of)
