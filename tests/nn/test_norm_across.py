@@ -60,12 +60,13 @@ def test_graph_norm(rows: tuple[int, ...], relu: bool, unit: bool, residual: boo
 @pytest.mark.parametrize("dot", [False, True])
 def test_batch_norm(rows: tuple[int, ...], dot: bool) -> None:
     xs, weights = parts(rows, 0, away=-2.0), parts(rows, 2)
-    last = torch.randn(DIM, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 
     def work(ranks: Ranks, x: Tensor, weight: Tensor) -> list[Tensor]:
         norm = nn.BatchNorm1d(DIM, dtype=torch.float64)
-        linear = nn.Linear(DIM, DIM, dtype=torch.float64)
+        linear, last = nn.Linear(DIM, DIM, dtype=torch.float64), nn.Linear(DIM, 1, dtype=torch.float64)
         with torch.no_grad():
+            last.weight.copy_(torch.randn(1, DIM, generator=torch.Generator().manual_seed(5)))
+            last.bias.fill_(-0.25)
             linear.weight.copy_(torch.randn(DIM, DIM, generator=torch.Generator().manual_seed(4)))
             linear.bias.fill_(0.5)
         x = x.clone().requires_grad_()
@@ -76,7 +77,9 @@ def test_batch_norm(rows: tuple[int, ...], dot: bool) -> None:
             y = batch_norm_relu(norm, product, None, ranks)
         (y * weight).sum().backward()
         assert x.grad is not None
-        shared = [p.grad for p in (norm.weight, norm.bias, linear.weight, linear.bias) if p.grad is not None]
+        shared = [
+            p.grad for p in (norm.weight, norm.bias, *linear.parameters(), *last.parameters()) if p.grad is not None
+        ]
         assert norm.running_mean is not None
         assert norm.running_var is not None
         return [y.detach(), x.grad, *map(ranks.sum, shared), norm.running_mean, norm.running_var]

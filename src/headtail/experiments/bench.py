@@ -29,11 +29,13 @@ class Scale:
     settings: Settings = field(default_factory=dict)
 
 
+# What is learned where pairs are ranked among all others (Hits@K), and how ppa sees its neighbours.
+HITS: Settings = {"negatives": "uniform", "objective": "squared_hinge"}
+WIDE: Settings = {"fanout_output": "all", "fanout_inner": 4, "blocked": 5 / 6}
+
 SCALES: dict[str, Scale] = {
-    "collab": Scale(235_868, 1_179_052, directed=False),
-    "ppa": Scale(
-        576_289, 21_231_931, directed=False, settings={"fanout_output": "all", "fanout_inner": 4, "blocked": 5 / 6}
-    ),
+    "collab": Scale(235_868, 1_179_052, directed=False, settings=HITS),
+    "ppa": Scale(576_289, 21_231_931, directed=False, settings={**HITS, **WIDE}),
     "citation2": Scale(2_927_963, 30_387_995),
 }
 

@@ -9,9 +9,11 @@ import triton.language as tl
 from torch import Tensor
 
 from headtail.kernels.finish import Running
-from headtail.kernels.launch import MOST_PROGRAMS, power_of_two, tile_rows
+from headtail.kernels.launch import MERGED, MERGING_WARPS, MOST_PROGRAMS, power_of_two, tile_rows
 from headtail.kernels.moments_triton import EPSILON, column_moments
 
+# Tiles of rows that are on their way, or being worked on, at once.
+STAGES = 3
 LEAST_LENGTH = tl.constexpr(1e-12)
 
 
@@ -40,22 +42,22 @@ def _apply(
     y = tl.where(inside, y, 0.0)
     if UNIT:
         length = tl.maximum(tl.sqrt(tl.sum(y * y, 1)), LEAST_LENGTH)
-        y = y / length[:, None]
+        y = y * (1.0 / length)[:, None]  # a division takes several times as long as a product
         tl.store(length_ptr + row, length, row < n)
     tl.store(out_ptr + place, y, stored)
 
 
 @triton.jit
-def _before_unit(grad, out, length):
-    """Returns the gradient before rows were scaled to length 1, `out` being what they became."""
-    return (grad - out * tl.sum(grad * out, 1)[:, None]) / length[:, None]
+def _before_unit(grad, out, scale):
+    """Returns the gradient of rows that `scale` brought to length 1, `out` being what they became."""
+    return (grad - out * tl.sum(grad * out, 1)[:, None]) * scale[:, None]
 
 
 @triton.jit
 def _gradient_sums(
     grad_ptr, out_ptr, length_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, added_ptr, again_ptr, part_ptr, n, d,
     RELU: tl.constexpr, UNIT: tl.constexpr, ADDED: tl.constexpr, TWICE: tl.constexpr,
-    ROWS: tl.constexpr, COLS: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Each program sums grad and grad · (h − αμ) over every PROGRAMS-th tile of rows, grad being that before the ReLU.
 
@@ -72,7 +74,7 @@ def _gradient_sums(
     centre = tl.load(moments_ptr + col, in_row, 0.0) * tl.load(alpha_ptr + col, in_row, 0.0)
     total, along = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
     tiles = tl.cdiv(last, ROWS)
-    for tile in range(program, tiles, programs):  # from the last rows on, as moments are found
+    for tile in tl.range(program, tiles, programs, num_stages=STAGES):  # from the last rows on, as moments are found
         row = (tiles - 1 - tile) * ROWS + tl.arange(0, ROWS)
         stored = (row < n)[:, None] & in_row[None, :]
         inside = (row < count)[:, None] & in_row[None, :]
@@ -81,12 +83,12 @@ def _gradient_sums(
         h = tl.load(h_ptr + place, inside, 0.0).to(tl.float32)
         y = h * slope[None, :] + shift[None, :]
         if UNIT:
-            length = tl.load(length_ptr + row, row < count, 1.0)
+            scale = 1.0 / tl.load(length_ptr + row, row < count, 1.0)
             if ADDED:
                 out = tl.load(out_ptr + place, inside, 0.0).to(tl.float32)
             else:
-                out = tl.where(inside, tl.maximum(y, 0.0) if RELU else y, 0.0) / length[:, None]
-            grad = _before_unit(grad, out, length)
+                out = tl.where(inside, tl.maximum(y, 0.0) if RELU else y, 0.0) * scale[:, None]
+            grad = _before_unit(grad, out, scale)
         if ADDED:
             tl.store(added_ptr + place, grad, stored)
         if TWICE:
@@ -153,9 +155,9 @@ def _apply_gradient(
     h = tl.load(h_ptr + place, inside, 0.0).to(tl.float32)
     y = h * slope[None, :] + shift[None, :]
     if UNIT:
-        length = tl.load(length_ptr + row, row < tl.load(count_ptr), 1.0)
-        out = tl.where(inside, tl.maximum(y, 0.0) if RELU else y, 0.0) / length[:, None]
-        grad = _before_unit(grad, out, length)
+        scale = 1.0 / tl.load(length_ptr + row, row < tl.load(count_ptr), 1.0)
+        out = tl.where(inside, tl.maximum(y, 0.0) if RELU else y, 0.0) * scale[:, None]
+        grad = _before_unit(grad, out, scale)
     if RELU:
         grad = tl.where(y > 0, grad, 0.0)
     per_h = tl.load(per_row_ptr + col, in_row, 0.0)
@@ -227,7 +229,7 @@ def backward(
     of_added = [torch.empty_like(h) for _ in range(added)]
     _gradient_sums[(programs,)](
         grad, out, length, h, count, moments, alpha, *(*of_added, h, h)[:2], part, n, d,
-        RELU=relu, UNIT=unit, ADDED=added > 0, TWICE=added > 1, ROWS=rows, COLS=cols, num_warps=8,
+        RELU=relu, UNIT=unit, ADDED=added > 0, TWICE=added > 1, ROWS=rows, COLS=cols, STAGES=STAGES,
     )  # fmt: skip
     parameters, per_row = merge_gradients(part, count, moments, alpha, gamma, n)
     grad_h = torch.empty_like(h)
@@ -248,9 +250,9 @@ def merge_gradients(
     """
     programs, kinds, d = part.shape
     parameters, per_row = torch.empty(kinds + 2, d, device=part.device), torch.empty(2, d, device=part.device)
-    narrow = min(16, power_of_two(d))
+    narrow = min(MERGED, power_of_two(d))
     _merge_gradients[(triton.cdiv(d, narrow),)](
         part, count, moments, alpha, gamma, parameters, per_row, programs, n, d, KINDS=kinds,
-        PROGRAMS=power_of_two(programs), COLS=narrow,
+        PROGRAMS=power_of_two(programs), COLS=narrow, num_warps=MERGING_WARPS,
     )  # fmt: skip
     return parameters, per_row

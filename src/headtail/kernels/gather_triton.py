@@ -12,8 +12,8 @@ from headtail.kernels.launch import power_of_two, tile_rows
 LONG = 64
 # Entries of every row that are on their way at once, elements of one entry of all rows of a program, and its warps.
 AT_ONCE, ABREAST, WARPS = 4, 512, 2
-# Programs that look for long rows; the entries and columns of these that one sums at once.
-LOOKING, OF_LONG, COLUMNS = 1024, 256, 32
+# Programs that look for long rows; the entries and columns of these that one sums at once, and its warps.
+LOOKING, OF_LONG, COLUMNS, OF_LONG_WARPS = 1024, 256, 32, 8
 
 
 @triton.jit
@@ -159,7 +159,7 @@ def _sum(
     if min(a.numel(), a.numel() if longest is None else longest) > LONG:
         looked_at = power_of_two(triton.cdiv(rows, LOOKING))
         _long_segment_sum[(triton.cdiv(rows, looked_at), triton.cdiv(d, wide))](
-            *given, **kind, ENTRIES=OF_LONG, ROWS=looked_at, COLS=wide, num_warps=8
+            *given, **kind, ENTRIES=OF_LONG, ROWS=looked_at, COLS=wide, num_warps=OF_LONG_WARPS
         )
     return out
 

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from headtail.kernels.finish_triton import merge_gradients
+from headtail.kernels.finish_triton import STAGES, merge_gradients
 from headtail.kernels.launch import MOST_PROGRAMS, power_of_two, tile_rows
 
 
@@ -27,7 +27,7 @@ def _judge(h_ptr, count_ptr, moments_ptr, last_ptr, bias_ptr, out_ptr, n, d, ROW
 @triton.jit
 def _sums(
     grad_ptr, h_ptr, count_ptr, moments_ptr, alpha_ptr, last_ptr, part_ptr, n, d,
-    ROWS: tl.constexpr, COLS: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Each program sums, over some rows, the gradient before the ReLU, that times (h − αμ), grad · relu, and grad."""
     program, programs = tl.program_id(0), tl.num_programs(0)
@@ -41,7 +41,7 @@ def _sums(
     total, along = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS, COLS], tl.float32)
     of_last, of_bias = tl.zeros([ROWS, COLS], tl.float32), tl.zeros([ROWS], tl.float32)
     tiles = tl.cdiv(count, ROWS)
-    for tile in range(program, tiles, programs):  # from the last rows on, as moments are found
+    for tile in tl.range(program, tiles, programs, num_stages=STAGES):  # from the last rows on, as moments are found
         row = (tiles - 1 - tile) * ROWS + tl.arange(0, ROWS)
         real = row < count
         place = row.to(tl.int64)[:, None] * d + col[None, :]
@@ -106,7 +106,7 @@ def backward(
     rows, cols = tile_rows(d), power_of_two(d)
     programs = max(1, min(MOST_PROGRAMS, triton.cdiv(n, rows)))
     part = torch.empty(programs, 4, d, device=h.device)
-    _sums[(programs,)](grad, h, count, moments, alpha, last, part, n, d, ROWS=rows, COLS=cols, num_warps=8)
+    _sums[(programs,)](grad, h, count, moments, alpha, last, part, n, d, ROWS=rows, COLS=cols, STAGES=STAGES)
     parameters, per_row = merge_gradients(part, count, moments, alpha, gamma, n)
     grad_h = torch.empty_like(h)
     if n:

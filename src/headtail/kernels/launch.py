@@ -11,6 +11,8 @@ from torch import Tensor
 TILE_ELEMENTS = 4096
 # Programs that share a reduction over rows: two for every multiprocessor of a large GPU; more take longer to merge.
 MOST_PROGRAMS = 264
+# Columns of theirs that one program merges, with one warp: as few bytes as are read at once, by many programs.
+MERGED, MERGING_WARPS = 4, 1
 # Says in one line what is lost where Triton is missing.
 WITHOUT_TRITON = "Triton is not installed: training uses plain PyTorch kernels, which are slower; pip install triton."
 

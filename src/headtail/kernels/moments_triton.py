@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from headtail.kernels.finish import Running
-from headtail.kernels.launch import MOST_PROGRAMS, power_of_two, tile_rows
+from headtail.kernels.launch import MERGED, MERGING_WARPS, MOST_PROGRAMS, power_of_two, tile_rows
 
 EPSILON = tl.constexpr(1e-5)
 
@@ -97,11 +97,11 @@ def column_moments(
     part = torch.empty(programs, 3, d, device=h.device)
     _moments[(programs,)](h, count, part, n, d, ROWS=rows, COLS=power_of_two(d))
     moments = torch.empty(4, d, device=part.device)
-    narrow = min(16, power_of_two(d))
+    narrow = min(MERGED, power_of_two(d))
     statistics = (moments, moments, 0.0) if running is None else (running.mean, running.spread, running.momentum)
     _merge_moments[(triton.cdiv(d, narrow),)](
         part, count, alpha, gamma, beta, moments, *statistics, programs, n, d,
         RUNNING=running is not None, UNBIASED=running is not None and running.unbiased,
-        PROGRAMS=power_of_two(programs), COLS=narrow,
+        PROGRAMS=power_of_two(programs), COLS=narrow, num_warps=MERGING_WARPS,
     )  # fmt: skip
     return moments
