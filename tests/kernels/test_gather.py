@@ -11,7 +11,7 @@ from headtail.sampling.places import PairPlaces
 
 # Entries of each row: empty rows, single entries, rows longer than any tile, no rows, no entries.
 RAGGED = [
-    [0, 1, 70, 0, 3, 16, 17, 2, 0],
+    [0, 1, 70, 0, 3, 16, 17, 32, 33, 2, 0],
     [5],
     [0],
     [0, 0, 0],

@@ -9,11 +9,11 @@ from headtail.kernels.launch import power_of_two, tile_rows
 
 # Rows of more entries are cut into columns and summed by programs of their own: one of them alone would take as long as
 # all others together.
-LONG = 64
+LONG = 32
 # Entries of every row that are on their way at once, elements of one entry of all rows of a program, and its warps.
 AT_ONCE, ABREAST, WARPS = 4, 512, 2
 # Programs that look for long rows; the entries and columns of these that one sums at once, and its warps.
-LOOKING, OF_LONG, COLUMNS, OF_LONG_WARPS = 1024, 256, 32, 8
+LOOKING, OF_LONG, COLUMNS, OF_LONG_WARPS = 1024, 128, 32, 4
 
 
 @triton.jit
