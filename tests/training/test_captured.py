@@ -48,7 +48,7 @@ def losses(made: GnnMethod) -> list[float]:
 def assert_learned_alike(found: list[float], wanted: list[float]) -> None:
     """Rounding grows with the steps, since Adam makes steps of gradients that are nothing but rounding."""
     assert len(found) == len(wanted) > 8
-    assert found[:4] == pytest.approx(wanted[:4], rel=1e-3)
+    assert found[:2] == pytest.approx(wanted[:2], rel=1e-3)
     assert found == pytest.approx(wanted, rel=2e-2)
 
 
