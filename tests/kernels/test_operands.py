@@ -72,6 +72,18 @@ def test_what_is_no_weight_is_not_kept() -> None:
             one.add_(1)
 
 
+def test_what_was_made_stays_in_place_when_more_is_asked_for() -> None:
+    """A recorded step would go on looking for it there."""
+    operands, one, later = Operands(), weight(5, seed=11), weight(6, seed=12)
+    places = []
+    for step in range(4):
+        with operands.made():
+            places.append(operand((one,), torch.bfloat16).data_ptr())
+            if step > 1:
+                assert_made(operand((later,), torch.bfloat16), (later,))
+    assert places[1] == places[2] == places[3]
+
+
 def test_outside_of_a_step_nothing_is_remembered() -> None:
     operands, one = Operands(), weight(5, seed=10)
     for _ in range(2):

@@ -14,21 +14,22 @@ from headtail.kernels.product import Parts, total
 
 
 class Operands:
-    """Makes at the beginning of a step what the first step asked for on its way.
+    """Makes at the beginning of a step what the steps before it asked for on their way.
 
-    They are always in the same place, so a recorded step finds them there; the next step overwrites them.
+    An operand is always in the same place, so a recorded step finds it there; the next step overwrites it.
     """
 
     def __init__(self) -> None:
         self._asked: dict[tuple[int, ...], tuple[Parts, torch.dtype]] = {}
         self._made: dict[tuple[int, ...], Tensor] = {}
-        self._table: tuple[Tensor, ...] | None = None
         self._where: list[int] = []
+        # What the kernel is told; the last counts, but a recorded step goes on reading the one that it was made with.
+        self._tables: list[tuple[Tensor, ...]] = []
 
     @contextmanager
     def made(self) -> Iterator[None]:
         """Has `operand` give what was made in one go; what is asked for anew is noted for the next step."""
-        if self._table is not None:
+        if self._tables:
             self._prepare()  # weights may have moved
             self._make()
         token = _CURRENT.set(self)
@@ -56,15 +57,17 @@ class Operands:
             return
         from headtail.kernels import operands_triton
 
-        self._made = {key: torch.empty_like(parts[0], dtype=kind) for key, (parts, kind) in self._asked.items()}
+        for key, (parts, kind) in self._asked.items():
+            if key not in self._made:
+                self._made[key] = torch.empty_like(parts[0], dtype=kind)
         sums = [(parts, self._made[key]) for key, (parts, _) in self._asked.items()]
-        self._table, self._where = operands_triton.table_of(sums), where
+        self._tables.append(operands_triton.table_of(sums))
+        self._where = where
 
     def _make(self) -> None:
         from headtail.kernels import operands_triton
 
-        assert self._table is not None
-        operands_triton.make(self._table)
+        operands_triton.make(self._tables[-1])
 
 
 _CURRENT: ContextVar[Operands | None] = ContextVar("operands", default=None)
