@@ -15,15 +15,20 @@ from pathlib import Path
 # From glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
-# What may be kept: this many bytes, and this share of what was in use when memory was last handed back.
-KEPT_BYTES, KEPT_SHARE = 2**31, 0.5
+# What may be kept beyond what a piece of work needs: this many bytes and this share of the need, but no more than this
+# share of what the process can still get.
+KEPT_BYTES, KEPT_SHARE, FREE_SHARE = 2**31, 0.5, 0.5
 
 
 class _Keeper:
-    """The C library, once it was told to keep memory, and the bytes that were resident with nothing to spare."""
+    """The C library, once it was told to keep memory, and how many bytes may be resident.
+
+    That is found after the first piece of work since memory was last handed back: what is resident then, the work
+    needed at its height, and the next piece needs it again. None: there was no work yet.
+    """
 
     libc: ctypes.CDLL | None = None
-    needed = 0
+    most: int | None = None
 
 
 def keep_freed_memory() -> bool:
@@ -36,16 +41,24 @@ def keep_freed_memory() -> bool:
     libc = ctypes.CDLL(None)
     kept = bool(libc.mallopt(_M_MMAP_MAX, 0) and libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
     if kept and _Keeper.libc is None:
-        _Keeper.libc, _Keeper.needed = libc, resident_bytes()
+        _Keeper.libc, _Keeper.most = libc, None
     return kept
 
 
 def hand_back_surplus() -> bool:
-    """Hands free memory back to the system if too much may be kept; returns whether it did. To be called often."""
-    if _Keeper.libc is None or resident_bytes() <= KEPT_BYTES + (1 + KEPT_SHARE) * _Keeper.needed:
+    """Hands free memory back to the system if too much may be kept; returns whether it did.
+
+    To be called after every piece of work that is done many times: a step, a block of rows.
+    """
+    if _Keeper.libc is None:
+        return False
+    resident = resident_bytes()
+    if _Keeper.most is None:
+        _Keeper.most = resident + int(min(KEPT_BYTES + KEPT_SHARE * resident, FREE_SHARE * available_bytes()))
+    if resident <= _Keeper.most:
         return False
     _Keeper.libc.malloc_trim(0)
-    _Keeper.needed = resident_bytes()
+    _Keeper.most = None
     return True
 
 

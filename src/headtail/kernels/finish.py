@@ -144,7 +144,9 @@ class _Finish(torch.autograd.Function):
             grad = unit_backward(grad.contiguous(), out, length)
         grad_previous = grad if ctx.residual else None
         if ctx.relu:
-            grad = grad * (torch.addcmul(beta - alpha * mean * slope, h, slope) > 0)
+            # On a CPU, half the time of a product with y > 0.
+            y = torch.addcmul(beta - alpha * mean * slope, h, slope)
+            grad = torch.ops.aten.threshold_backward(grad, y, 0)
         grad_beta = grad.sum(dim=0)
         centred = (grad * h).sum(dim=0) - alpha * mean * grad_beta  # Σ grad · (h − αμ)
         grad_spread = -0.5 * gamma * scale**3 * centred
