@@ -17,7 +17,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 # What may be kept beyond what a piece of work needs: this many bytes and this share of the need, but no more than this
 # share of what the process can still get.
-KEPT_BYTES, KEPT_SHARE, FREE_SHARE = 2**31, 0.5, 0.5
+KEPT_BYTES, KEPT_SHARE, FREE_SHARE = 2**31, 0.5, 0.25
 
 
 class _Keeper:
