@@ -120,6 +120,7 @@ def test_leaking_split_is_refused_with_the_count(cli: Cli, tmp_path: Path, leaki
     assert "leaks: 7" in cli("data", "info", *leaking, "--json").json["split"]["problem"]
 
 
+@pytest.mark.slow
 def test_leaks_can_be_dropped(cli: Cli, tmp_path: Path, leaking: list[object]) -> None:
     answer = cli("train", *leaking, "--out", tmp_path / "run", *SMALL, "--drop-leaks", "--json")
     assert answer.code == 0

@@ -81,6 +81,7 @@ def test_a_comparison_begins_with_strong(cli: Cli, links_csv: Path) -> None:
     assert {line["method"] for line in lines} == {"strong", "aml", "sage", "cn", "aa", "ra", "item2hop"}
 
 
+@pytest.mark.slow
 def test_a_comparison_for_people(cli: Cli, links_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     out = tmp_path / "out"

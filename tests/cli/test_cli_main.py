@@ -94,6 +94,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.slow
 def test_help_needs_no_torch() -> None:
     folder = str(Path(headtail.__file__).parent)
     done = subprocess.run(

@@ -10,6 +10,7 @@ from cli_case import SMALL, Cli, community_links, write_links
 pytest.importorskip("duckdb")
 
 
+@pytest.mark.slow
 def test_from_links_to_recommendations(cli: Cli, tmp_path: Path) -> None:
     links = write_links(tmp_path / "links.csv", community_links())
     names = sorted({name for pair in community_links() for name in pair})

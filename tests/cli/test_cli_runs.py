@@ -44,6 +44,7 @@ def test_a_run_is_not_replaced_by_accident(cli: Cli, links_csv: Path, run_copy: 
     assert (run_copy / "model.safetensors").read_bytes() != model
 
 
+@pytest.mark.slow
 def test_interrupt_saves_the_best_so_far_and_resume_ends_like_no_interruption(
     cli: Cli, links_csv: Path, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ def test_other_commands_run_in_one_process(monkeypatch: pytest.MonkeyPatch, capf
     assert "error (rank 1 of 2): headtail methods runs in one process, but WORLD_SIZE says that 2 were started" in told
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "1")
     with joined("cpu") as ranks:

@@ -73,6 +73,7 @@ def test_features() -> None:
 
 @pytest.mark.shared
 @pytest.mark.skipif(not (SHARED / "debian.npz").exists(), reason="the shared data folder is absent")
+@pytest.mark.slow
 def test_equal_to_the_original(graph: RawGraph) -> None:
     assert graph.split is not None
     assert graph.times is not None

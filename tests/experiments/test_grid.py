@@ -125,6 +125,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again(source: DataSource, results: Path, counted: list[str]) -> None:
     plan = plan_of([source], ["aml", "ra"], repeats=2)
     first = run_grid(plan, results, quiet())

@@ -136,6 +136,7 @@ def test_a_split_in_time_keeps_newer_links_apart(tmp_path: Path) -> None:
     assert bool(graph.known.contains(*torch.from_numpy(np.array(list(first.index)).T)).all())
 
 
+@pytest.mark.slow
 def test_a_run_on_a_packed_graph_is_read_back(tmp_path: Path) -> None:
     write_files(tmp_path, named=True)
     graph = packed(tmp_path)

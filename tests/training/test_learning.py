@@ -93,6 +93,7 @@ def test_the_direction_of_links_is_learned(reverse: bool, batches: str) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["aml", "aml-r"])
+@pytest.mark.slow
 def test_recommendations_follow_the_direction(reverse: bool) -> None:
     raw, model = one_way(), follower(reverse, "rows")
     follows = set(map(tuple, _groups_that_follow(raw)))
