@@ -1,6 +1,6 @@
 """What the products of a step multiply by: sums of weights in the precision of the step, all made by one kernel.
 
-One by one these are some forty kernels, each of which takes longer to start than to run.
+One by one these are some thirty kernels, each of which takes longer to start than to run.
 """
 
 from collections.abc import Iterator
