@@ -33,7 +33,7 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import RandomLinkSplit
 
 from headtail.config import make_config
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.datasets.raw import RawGraph, RawSplit
 from headtail.evaluation.evaluator import evaluate
 from headtail.graph.graph import HeldOut, build_graph
@@ -82,8 +82,8 @@ def split_piece(data: Data, seed: int) -> tuple[Data, Data, Data]:
     return parts
 
 
-def auc(scorer: PairScorer, positives: Tensor, negatives: Tensor) -> float:
-    scores = scorer.score(*torch.cat([positives, negatives], dim=1).to(scorer.device)).cpu()
+def auc(scorer: Scorer, positives: Tensor, negatives: Tensor) -> float:
+    scores = scorer.score_pairs(*torch.cat([positives, negatives], dim=1).to(scorer.device)).cpu()
     truth = torch.arange(scores.numel()) < positives.shape[1]
     return float(roc_auc_score(truth, scores))
 
@@ -107,7 +107,7 @@ def train(parts: tuple[Data, Data, Data], settings: dict[str, object], with_feat
     task = make_task(build_graph(raw), config)
     method = make_method(task, config)
 
-    def validate(scorer: PairScorer) -> dict[str, float]:
+    def validate(scorer: Scorer) -> dict[str, float]:
         return {"auc": auc(scorer, *pairs(task.split.valid))}
 
     start = time.perf_counter()

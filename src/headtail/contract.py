@@ -6,6 +6,7 @@ one recommender and one shared test case serve them all.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,15 +14,33 @@ from torch import Tensor
 from headtail.graph.view import GraphView
 
 
-class PairScorer(ABC):
-    """Scores pairs as seen from one view of the graph; a higher score is a likelier link."""
+class Scorer(ABC):
+    """Scores pairs as seen from one view of the graph; a higher score is a likelier link.
+
+    It keeps nothing of what it is asked, so many threads may ask it.
+
+    Attributes:
+        pair_bytes: what `score_pairs` and `score_tails` hold of a pair, about.
+        cell_bytes: what `score_rows`, and a choice among its scores, hold of a cell, about.
+    """
 
     num_nodes: int
     device: torch.device
+    pair_bytes: int = 64
+    cell_bytes: int = 64
 
     @abstractmethod
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Returns float32 [P], the scores of the pairs (heads[p], tails[p])."""
+
+    def score_tails(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """Returns float32 [B, T] of heads [B] and tails [B, T], own tails for every head; −1 is none and scores −inf.
+
+        Methods override this where a head's part of the work can be done once.
+        """
+        named = tails.clamp(min=0).reshape(-1)
+        scores = self.score_pairs(heads.repeat_interleave(tails.shape[1]), named).view_as(tails)
+        return scores.masked_fill_(tails < 0, -torch.inf)
 
     def score_rows(self, heads: Tensor, first: int, last: int) -> Tensor:
         """Returns float32 [B, last − first], every head against the tails first … last − 1.
@@ -29,12 +48,16 @@ class PairScorer(ABC):
         Methods override this where whole rows are cheaper than pairs.
         """
         tails = torch.arange(first, last, device=heads.device)
-        pairs = self.score(heads.repeat_interleave(tails.numel()), tails.repeat(heads.numel()))
+        pairs = self.score_pairs(heads.repeat_interleave(tails.numel()), tails.repeat(heads.numel()))
         return pairs.view(heads.numel(), tails.numel())
+
+    def remembering(self, memory: dict[Any, Any]) -> "Scorer":
+        """Returns a scorer that looks up in `memory` what it was asked before, for who asks the same pairs often."""
+        return self
 
 
 # Scores the validation links and returns metrics, the first of which is the one to maximise.
-Validate = Callable[[PairScorer], dict[str, float]]
+Validate = Callable[[Scorer], dict[str, float]]
 
 
 class Method(ABC):
@@ -45,5 +68,5 @@ class Method(ABC):
         return None
 
     @abstractmethod
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         """Returns a scorer that may use the links of `view` and nothing else as evidence."""

@@ -10,13 +10,13 @@ import torch
 
 from headtail.card import model_card
 from headtail.config import Config, make_config
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import ConfigError, DataError, HeadtailError, did_you_mean
 from headtail.evaluation.calibration import Calibration, calibrate, check_prior
 from headtail.evaluation.metrics import Metric
 from headtail.evaluation.parts import Validation, evaluate_part
 from headtail.evaluation.reliability import Reliability, measure_reliability
-from headtail.evaluation.scoring import held_out_scores, score_pairs
+from headtail.evaluation.scoring import held_out_scores, scores_of
 from headtail.files import write_text
 from headtail.graph.graph import Graph
 from headtail.graph.names import Name
@@ -66,7 +66,7 @@ class LinkPredictor:
         self.finished = False
         self.result: Record | None = None
         self._method: TaskMethod | None = None
-        self._scorer: PairScorer | None = None
+        self._scorer: Scorer | None = None
         self._calibration: Calibration | None = None
 
     # ---- learning ----
@@ -167,7 +167,7 @@ class LinkPredictor:
         names = self.task.graph.names
         head_nodes, tail_nodes = names.find(heads, "the heads"), names.find(tails, "the tails")
         calibration = self._calibrated() if probability else None
-        scores = score_pairs(self._test_scorer(), head_nodes, tail_nodes)
+        scores = scores_of(self._test_scorer(), head_nodes, tail_nodes)
         table = pd.DataFrame({"head": names.of(head_nodes), "tail": names.of(tail_nodes), "score": scores.numpy()})
         return table if calibration is None else table.assign(probability=calibration.probabilities(scores, prior))
 
@@ -246,7 +246,7 @@ class LinkPredictor:
             raise HeadtailError("this predictor is not trained yet; call fit(graph) or LinkPredictor.load(folder).")
         return self._method
 
-    def _test_scorer(self) -> PairScorer:
+    def _test_scorer(self) -> Scorer:
         """Encodes all nodes once and keeps the result."""
         if self._scorer is None:
             keep_freed_memory()

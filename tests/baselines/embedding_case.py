@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headtail import LinkPredictor, load
 from headtail.config import Config, make_config
-from headtail.contract import Method, PairScorer
+from headtail.contract import Method, Scorer
 from headtail.datasets.raw import RawGraph
 from headtail.datasets.synthetic import planted
 from headtail.graph.graph import build_graph
@@ -53,7 +53,7 @@ class ForAnyView(Method):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         return tiny_method(self.name, view.directed, view.links.device.type).scorer(view)
 
 
@@ -88,7 +88,7 @@ class EmbeddingCase(MethodCase):
         heads, tails = heads[apart], tails[apart]
         for directed in (True, False):
             scorer = tiny_method(self.name, directed).scorer(random_view(directed))
-            gap = (scorer.score(heads, tails) - scorer.score(tails, heads)).abs()
+            gap = (scorer.score_pairs(heads, tails) - scorer.score_pairs(tails, heads)).abs()
             assert bool((gap < 1e-5).all()) != directed
 
     # ---- learning ----
@@ -131,7 +131,7 @@ class EmbeddingCase(MethodCase):
         model = self.learned(one_way())
         heads, tails = model.task.split.test.positives
         scorer = model._test_scorer()
-        forward, back = scorer.score(heads, tails), scorer.score(tails, heads)
+        forward, back = scorer.score_pairs(heads, tails), scorer.score_pairs(tails, heads)
         assert float((forward > back).float().mean()) > 0.9
 
     @pytest.mark.slow

@@ -56,21 +56,21 @@ class LocalCase(MethodCase):
             link = view.links[:, number]
             kept = (view.links != link[:, None]).any(dim=0) & (view.links != link.flip(0)[:, None]).any(dim=0)
             without = GraphView(view.num_nodes, view.directed, view.links[:, kept])
-            self.close(scorer(view).score(*link.view(2, 1)), scorer(without).score(*link.view(2, 1)))
+            self.close(scorer(view).score_pairs(*link.view(2, 1)), scorer(without).score_pairs(*link.view(2, 1)))
 
     @pytest.mark.slow
     def test_chunks_do_not_show(self, method: Method, view: GraphView, monkeypatch: pytest.MonkeyPatch) -> None:
-        whole = method.scorer(view).score(*random_pairs())
+        whole = method.scorer(view).score_pairs(*random_pairs())
         monkeypatch.setattr(local, "WORK_PER_CHUNK", {"cpu": 40})
-        self.close(method.scorer(view).score(*random_pairs()), whole)
+        self.close(method.scorer(view).score_pairs(*random_pairs()), whole)
 
     def test_only_directed_graphs_tell_head_from_tail(self) -> None:
         heads, tails = random_pairs()
         view = random_view(directed=True)
         scorer = self.make(directed=True).scorer(view)
-        assert not torch.allclose(scorer.score(heads, tails), scorer.score(tails, heads), atol=1e-4)
+        assert not torch.allclose(scorer.score_pairs(heads, tails), scorer.score_pairs(tails, heads), atol=1e-4)
         scorer = self.make(directed=False).scorer(random_view(directed=False))
-        assert torch.equal(scorer.score(heads, tails), scorer.score(tails, heads))
+        assert torch.equal(scorer.score_pairs(heads, tails), scorer.score_pairs(tails, heads))
 
     # ---- learning ----
 

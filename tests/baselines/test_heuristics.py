@@ -54,7 +54,7 @@ def test_neighbour_heuristics_equal_networkx(directed: bool, seed: int, links: i
         "jaccard": [score for _, _, score in nx.jaccard_coefficient(graph, pairs)],
     }
     for name, scores in wanted.items():
-        found = HEURISTICS[name]().scorer(view).score(heads, tails)
+        found = HEURISTICS[name]().scorer(view).score_pairs(heads, tails)
         torch.testing.assert_close(found, torch.tensor(scores, dtype=torch.float32), rtol=1e-6, atol=1e-7)
 
 
@@ -64,12 +64,12 @@ def test_popularity_is_in_degree_or_mean_degree(seed: int) -> None:
     directed = random_view(True, seed)
     arrows = nx.DiGraph(directed.links.T.tolist())
     arrows.add_nodes_from(range(NODES))
-    found = HEURISTICS["popularity"]().scorer(directed).score(heads, tails)
+    found = HEURISTICS["popularity"]().scorer(directed).score_pairs(heads, tails)
     assert found.tolist() == [arrows.in_degree(tail) for tail in tails.tolist()]
 
     undirected = random_view(False, seed)
     degree = undirected_networkx(undirected).degree
-    found = HEURISTICS["popularity"]().scorer(undirected).score(heads, tails)
+    found = HEURISTICS["popularity"]().scorer(undirected).score_pairs(heads, tails)
     ends = zip(heads.tolist(), tails.tolist(), strict=True)
     assert found.tolist() == [(degree[i] + degree[j]) / 2 for i, j in ends]
 
@@ -79,7 +79,7 @@ def test_preferential_attachment_is_the_product_of_degrees(seed: int) -> None:
     heads, tails = random_pairs(seed)
     ends = list(zip(heads.tolist(), tails.tolist(), strict=True))
     undirected = random_view(False, seed)
-    found = HEURISTICS["pa"]().scorer(undirected).score(heads, tails)
+    found = HEURISTICS["pa"]().scorer(undirected).score_pairs(heads, tails)
     assert found.tolist() == [
         score for _, _, score in nx.preferential_attachment(undirected_networkx(undirected), ends)
     ]
@@ -87,7 +87,7 @@ def test_preferential_attachment_is_the_product_of_degrees(seed: int) -> None:
     directed = random_view(True, seed)
     arrows = nx.DiGraph(directed.links.T.tolist())
     arrows.add_nodes_from(range(NODES))
-    found = HEURISTICS["pa"]().scorer(directed).score(heads, tails)
+    found = HEURISTICS["pa"]().scorer(directed).score_pairs(heads, tails)
     assert found.tolist() == [arrows.out_degree(i) * arrows.in_degree(j) for i, j in ends]
 
 
@@ -121,10 +121,10 @@ def test_item2hop_equals_the_dense_formula(directed: bool, links: int) -> None:
 def test_block_sizes_do_not_matter(monkeypatch: pytest.MonkeyPatch, name: str, cells: int, entries: int) -> None:
     scorer = HEURISTICS[name]().scorer(random_view(True))
     heads, tails = random_pairs()
-    pairs, rows = scorer.score(heads, tails), scorer.score_rows(heads, 2, 20)
+    pairs, rows = scorer.score_pairs(heads, tails), scorer.score_rows(heads, 2, 20)
     monkeypatch.setattr(sparse, "SCRATCH_CELLS", cells)
     monkeypatch.setattr(sparse, "BLOCK_ENTRIES", entries)
-    assert torch.equal(scorer.score(heads, tails), pairs)
+    assert torch.equal(scorer.score_pairs(heads, tails), pairs)
     assert torch.equal(scorer.score_rows(heads, 2, 20), rows)
 
 
@@ -139,7 +139,7 @@ def test_duplicate_links_count_once() -> None:
     view = random_view(True)
     twice = view.with_links(view.links)
     for name in HEURISTICS:
-        scores = [HEURISTICS[name]().scorer(seen).score(*random_pairs()) for seen in (view, twice)]
+        scores = [HEURISTICS[name]().scorer(seen).score_pairs(*random_pairs()) for seen in (view, twice)]
         assert torch.equal(scores[0], scores[1]), name
 
 
@@ -192,4 +192,4 @@ def test_ra_on_ddi_is_the_dense_product() -> None:
     scorer = HEURISTICS["ra"]().scorer(view)
     for heads, tails in (positives[:, ::500], negatives[:, ::500]):
         dense = (A[heads] * A[tails] / A.sum(dim=0).clamp(min=1)).sum(dim=1)
-        torch.testing.assert_close(scorer.score(heads, tails), dense.float(), rtol=1e-6, atol=0)
+        torch.testing.assert_close(scorer.score_pairs(heads, tails), dense.float(), rtol=1e-6, atol=0)

@@ -36,7 +36,7 @@ def test_katz_equals_the_powers_of_the_adjacency(directed: bool, links: int, see
     rows = scorer.score_rows(torch.arange(NODES), 0, NODES)
     np.testing.assert_allclose(rows.numpy(), wanted, rtol=1e-6, atol=0)
     heads, tails = random_pairs(seed)
-    np.testing.assert_allclose(scorer.score(heads, tails).numpy(), wanted[heads, tails], rtol=1e-6, atol=0)
+    np.testing.assert_allclose(scorer.score_pairs(heads, tails).numpy(), wanted[heads, tails], rtol=1e-6, atol=0)
 
 
 def test_katz_counts_walks_one_by_one() -> None:
@@ -68,7 +68,9 @@ def test_equal_path_counts_tie_exactly() -> None:
     relabelled = GraphView(NODES, False, label[view.links])
     heads, tails = random_pairs()
     katz = HEURISTICS["katz"]()
-    assert torch.equal(katz.scorer(view).score(heads, tails), katz.scorer(relabelled).score(label[heads], label[tails]))
+    assert torch.equal(
+        katz.scorer(view).score_pairs(heads, tails), katz.scorer(relabelled).score_pairs(label[heads], label[tails])
+    )
 
 
 def test_no_block_multiplies_more_rows_than_the_budget_allows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +88,7 @@ def test_no_block_multiplies_more_rows_than_the_budget_allows(monkeypatch: pytes
         return rows
 
     monkeypatch.setattr(scorer, "left", watched)
-    scorer.score(*random_pairs())
+    scorer.score_pairs(*random_pairs())
     assert len(seen) > 1
     assert all(entries <= 2000 for size, entries in seen if size > 1)
     bounds = scorer.left_entries(np.arange(NODES))

@@ -142,4 +142,6 @@ def test_held_out_links_are_never_walked() -> None:
 def test_other_views_change_nothing_about_what_was_learned() -> None:
     method, view = made(), random_view(True)
     more = view.with_links(torch.tensor([[0], [29]]))
-    assert torch.equal(method.scorer(view).score(*random_pairs()), method.scorer(more).score(*random_pairs()))
+    assert torch.equal(
+        method.scorer(view).score_pairs(*random_pairs()), method.scorer(more).score_pairs(*random_pairs())
+    )

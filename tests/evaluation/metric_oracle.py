@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 
 
 def ogb_ranks(positives: Tensor, negatives: Tensor) -> np.ndarray:
@@ -27,14 +27,14 @@ def ogb_hits(positives: Tensor, negatives: Tensor, k: int) -> float:
     return float((positives.numpy() > kth).mean())
 
 
-class TableScorer(PairScorer):
+class TableScorer(Scorer):
     """Looks scores up in a table [N, N] and remembers the largest block it was asked for."""
 
     def __init__(self, table: Tensor) -> None:
         self.table, self.num_nodes, self.device = table, table.shape[0], table.device
         self.largest = 0
 
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         assert heads.shape == tails.shape
         assert heads.dtype == tails.dtype == torch.long
         self.largest = max(self.largest, heads.numel())

@@ -13,10 +13,10 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import ConfigError, DataError
 from headtail.evaluation.calibration import Calibration, fit_calibration
-from headtail.evaluation.scoring import held_out_scores, score_pairs
+from headtail.evaluation.scoring import held_out_scores, scores_of
 from headtail.graph.graph import HeldOut
 
 SCORES = st.lists(st.floats(-1e6, 1e6, width=32) | st.sampled_from([0.0, 1.0, math.inf, -math.inf]), min_size=1)
@@ -183,12 +183,12 @@ def test_a_prior_that_is_no_share_is_refused(prior: float) -> None:
         calibration.probabilities(torch.tensor([0.0]), prior)
 
 
-class TenTimes(PairScorer):
+class TenTimes(Scorer):
     """Scores 10 · head + tail, and remembers the largest block it was asked for."""
 
     num_nodes, device, largest = 10, torch.device("cpu"), 0
 
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         assert heads.shape == tails.shape
         self.largest = max(self.largest, heads.numel())
         return 10.0 * heads + tails
@@ -205,6 +205,6 @@ def test_negatives_are_read_as_the_metric_says() -> None:
 @pytest.mark.parametrize("block_pairs", [1, 2, 4, 5, 100])
 def test_blocks_do_not_change_scores(block_pairs: int) -> None:
     scorer = TenTimes()
-    scores = score_pairs(scorer, torch.tensor([1, 2]), torch.arange(6), 3, block_pairs)
+    scores = scores_of(scorer, torch.tensor([1, 2]), torch.arange(6), 3, block_pairs)
     assert scores.tolist() == [10, 11, 12, 23, 24, 25]
     assert scorer.largest <= block_pairs

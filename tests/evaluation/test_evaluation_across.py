@@ -6,7 +6,7 @@ from torch import Tensor
 
 import headtail.evaluation.evaluator
 import headtail.serving.across
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import DataError
 from headtail.evaluation.evaluator import evaluate
 from headtail.graph.csr import CSR
@@ -19,7 +19,7 @@ from threads_as_ranks import current, on_ranks
 NODES = 23
 
 
-class Table(PairScorer):
+class Table(Scorer):
     """Scores from a table with many ties."""
 
     num_nodes, device = NODES, torch.device("cpu")
@@ -29,7 +29,7 @@ class Table(PairScorer):
         if bad is not None:
             self.scores[bad] = torch.nan
 
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         return self.scores[heads, tails]
 
 

@@ -81,10 +81,10 @@ class Cramped(TableScorer):
         super().__init__(table)
         self.pairs = pairs
 
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         if heads.numel() > self.pairs:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-        return super().score(heads, tails)
+        return super().score_pairs(heads, tails)
 
 
 CASES = pytest.mark.parametrize(("metric", "shape"), [("mrr", (P, K)), ("hits@50", (2, M))])
@@ -132,7 +132,7 @@ def test_scorers_with_a_way_of_their_own_are_ranked_alike(directed: bool, device
     torch.manual_seed(0)
     scorer = EmbeddingScorer(heads, tails, HadamardScorer(16, 3, 0.0).eval(), directed)
     everyone = torch.arange(N)
-    table = scorer.score(everyone.repeat_interleave(N), everyone.repeat(N)).view(N, N)
+    table = scorer.score_pairs(everyone.repeat_interleave(N), everyone.repeat(N)).view(N, N)
     there = EmbeddingScorer(heads.to(device), tails.to(device), scorer.mlp.to(device), directed)
     positives, rivals = torch.randint(N, (2, P), generator=generator), torch.randint(N, (P, K), generator=generator)
     found, wanted = (evaluate(each, positives, rivals, "mrr")["mrr"] for each in (there, TableScorer(table)))

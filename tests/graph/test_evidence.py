@@ -13,7 +13,7 @@ from headtail.errors import ConfigError
 from headtail.graph import evidence as module
 from headtail.graph import pairs as pairs_module
 from headtail.graph import paths as paths_module
-from headtail.graph.evidence import PairEvidence, choose_evidence, evidence_width
+from headtail.graph.evidence import PairEvidence, RememberedEvidence, choose_evidence, evidence_width
 from headtail.graph.evidence_kinds import EVIDENCE
 from headtail.graph.view import GraphView
 from random_graphs import as_links, as_pairs, random_view, views
@@ -210,26 +210,27 @@ def test_blocks_do_not_change_values(directed: bool, block: int, monkeypatch: py
 def test_no_pairs_have_no_evidence(directed: bool) -> None:
     evidence = evidence_of(dated_view(18, 45, directed))
     none = torch.empty(0, dtype=torch.int64)
-    assert evidence(none, none).shape == evidence.remembered(none, none).shape == (0, evidence.width)
+    assert evidence(none, none).shape == RememberedEvidence(evidence, {})(none, none).shape == (0, evidence.width)
 
 
 @DIRECTED
 def test_remembered_pairs_are_those_asked_about(directed: bool) -> None:
     evidence = evidence_of(dated_view(18, 45, directed))
+    remembered = RememberedEvidence(evidence, {})
     # The second has the ends and the number of the first, and other pairs between.
     asked = [([0, 1, 2], [3, 4, 5]), ([0, 7, 2], [3, 8, 5]), ([0, 1, 2], [3, 6, 5]), ([0, 2], [3, 5]), ([1], [0])]
     for heads, tails in asked * 2 + asked[::-1]:
         pair = torch.tensor(heads), torch.tensor(tails)
-        assert torch.equal(evidence.remembered(*pair), evidence(*pair))
+        assert torch.equal(remembered(*pair), evidence(*pair))
 
 
 def test_what_is_remembered_is_looked_up_once_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    evidence = evidence_of(dated_view(18, 45, True))
+    remembered = RememberedEvidence(evidence_of(dated_view(18, 45, True)), {})
     pairs = torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5])
-    assert evidence.remembered(*pairs) is evidence.remembered(pairs[0].clone(), pairs[1].clone())
+    assert remembered(*pairs) is remembered(pairs[0].clone(), pairs[1].clone())
     monkeypatch.setattr(module, "MOST_REMEMBERED", 4)
     more = torch.tensor([4, 5]), torch.tensor([0, 1])
-    first, again = evidence.remembered(*more), evidence.remembered(*more)
+    first, again = remembered(*more), remembered(*more)
     assert first is not again
     assert torch.equal(first, again)
 

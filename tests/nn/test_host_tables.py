@@ -145,7 +145,7 @@ def test_scores_from_the_host(which: str, directed: bool, device: torch.device) 
     scorer = EmbeddingScorer(heads, tails, mlp, directed)
     assert (scorer.num_nodes, scorer.device.type, scorer.pair_bytes) == (9, device.type, plain.pair_bytes)
     few, many = torch.tensor([8, 0, 3], device=device), torch.arange(6, device=device).view(3, 2)
-    torch.testing.assert_close(scorer.score(few, many[:, 0]), plain.score(few, many[:, 0]))
+    torch.testing.assert_close(scorer.score_pairs(few, many[:, 0]), plain.score_pairs(few, many[:, 0]))
     torch.testing.assert_close(scorer.score_tails(few, many), plain.score_tails(few, many))
     torch.testing.assert_close(scorer.score_rows(few, 2, 9), plain.score_rows(few, 2, 9))
     assert torch.equal(whole(scorer.heads).cpu(), u)  # nothing was scored in place

@@ -97,7 +97,7 @@ def test_undirected_scores_are_the_mean_of_both_orientations(directed: bool, lay
     backward = mlp(u, v, PairPlaces(torch.stack([tails, heads]))).detach()
     assert not torch.allclose(forward, backward)
     wanted = forward if directed else (forward + backward) / 2
-    found = scorer.score(heads, tails)
+    found = scorer.score_pairs(heads, tails)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(scorer.score_tails(torch.arange(N), tails.view(N, N)).flatten(), found)
     assert (scorer.num_nodes, scorer.device) == (N, u.device)
@@ -111,16 +111,16 @@ def test_rows_of_a_scorer_equal_its_pairs(directed: bool, layers: int, first: in
     scorer = EmbeddingScorer(*tables(), scorer_of(layers), directed)
     heads = torch.tensor([5, 0, 5, 12])
     pairs = torch.cartesian_prod(heads, torch.arange(first, last)).T
-    wanted = scorer.score(pairs[0], pairs[1]).view(4, last - first)
+    wanted = scorer.score_pairs(pairs[0], pairs[1]).view(4, last - first)
     torch.testing.assert_close(scorer.score_rows(heads, first, last), wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_scores_on_every_device(device: torch.device) -> None:
     u, v = tables()
     heads, tails = torch.cartesian_prod(torch.arange(N), torch.arange(N)).T
-    wanted = EmbeddingScorer(u, v, scorer_of(3), False).score(heads, tails)
+    wanted = EmbeddingScorer(u, v, scorer_of(3), False).score_pairs(heads, tails)
     there = EmbeddingScorer(u.to(device), v.to(device), scorer_of(3).to(device), False)
-    found = there.score(heads.to(device), tails.to(device))
+    found = there.score_pairs(heads.to(device), tails.to(device))
     assert found.device.type == device.type
     torch.testing.assert_close(found.cpu(), wanted, rtol=1e-4, atol=1e-5)
 
@@ -224,7 +224,7 @@ def test_undirected_scores_read_the_evidence_of_both_orientations(directed: bool
     backward = scorer.mlp(u, v, PairPlaces(torch.stack([tails, heads])), evidence(tails, heads)).detach()
     wanted = forward if directed else (forward + backward) / 2
     for _ in range(2):  # the second time from memory
-        torch.testing.assert_close(scorer.score(heads, tails), wanted, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(scorer.score_pairs(heads, tails), wanted, rtol=1e-4, atol=1e-5)
         own = scorer.score_tails(torch.arange(N), tails.view(N, N))
         torch.testing.assert_close(own.flatten(), wanted, rtol=1e-4, atol=1e-5)
 
@@ -235,7 +235,7 @@ def test_rows_of_a_scorer_with_evidence_equal_its_pairs(directed: bool, first: i
     scorer = evident(directed)
     heads = torch.tensor([5, 0, 5, 12])
     pairs = torch.cartesian_prod(heads, torch.arange(first, last)).T
-    wanted = scorer.score(pairs[0], pairs[1]).view(4, last - first)
+    wanted = scorer.score_pairs(pairs[0], pairs[1]).view(4, last - first)
     torch.testing.assert_close(scorer.score_rows(heads, first, last), wanted, rtol=1e-4, atol=1e-4)
 
 

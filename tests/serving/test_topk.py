@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import ConfigError, DataError
 from headtail.graph.csr import CSR
 from headtail.serving.topk import MIN_BLOCK_HEADS, PAIR_BUDGET, TopK, block_sizes, top_k
@@ -15,13 +15,13 @@ N = 9
 INF = float("inf")
 
 
-class TableScorer(PairScorer):
+class TableScorer(Scorer):
     """Looks scores up in a table [N, N]."""
 
     def __init__(self, table: Tensor) -> None:
         self.table, self.num_nodes, self.device = table, table.shape[0], table.device
 
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         return self.table[heads, tails]
 
 

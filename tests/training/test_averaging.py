@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from headtail.config import make_config
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import RunError
 from headtail.graph.task import make_task
 from headtail.training.averaging import WeightAverage
@@ -159,7 +159,7 @@ def test_training_validates_and_keeps_the_average(keep: float, monkeypatch: pyte
     monkeypatch.setattr(method, "batches", begun)
     judged: list[State] = []
 
-    def ever_better(scorer: PairScorer) -> dict[str, float]:
+    def ever_better(scorer: Scorer) -> dict[str, float]:
         judged.append(state_of(method.model))
         return {"mrr": len(judged) / 10}
 

@@ -14,7 +14,7 @@ from torch import Tensor
 import headtail.evaluation.parts
 from headtail import LinkPredictor
 from headtail.config import make_config
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import RunError, TrainingError
 from headtail.files import read_tensors
 from headtail.graph.graph import Graph
@@ -30,7 +30,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> None:
     """Makes validation return these values, epoch after epoch; the test is evaluated as ever."""
     truth, left = headtail.evaluation.parts.evaluate_part, iter(values)
 
-    def validate(scorer: PairScorer, task: LinkTask, part: str) -> dict[str, float]:
+    def validate(scorer: Scorer, task: LinkTask, part: str) -> dict[str, float]:
         return {"mrr": next(left)} if part == "valid" else truth(scorer, task, part)
 
     monkeypatch.setattr(headtail.evaluation.parts, "evaluate_part", validate)

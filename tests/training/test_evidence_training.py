@@ -244,7 +244,7 @@ def test_a_strong_run_is_the_same_from_disk(name: str, reverse: bool, tmp_path: 
     one, other = model._test_scorer(), back._test_scorer()
     assert torch.equal(one.score_rows(heads, 0, 60), other.score_rows(heads, 0, 60))
     ends = model.task.split.test.positives
-    assert torch.equal(one.score(*ends), other.score(*ends))
+    assert torch.equal(one.score_pairs(*ends), other.score_pairs(*ends))
     assert back.evaluate()["mrr"] == model.evaluate()["mrr"]
 
 
@@ -257,4 +257,4 @@ def test_every_model_reads_evidence(method: str, directed: bool) -> None:
     nodes = torch.arange(60)
     heads, tails = torch.cartesian_prod(nodes[:9], nodes).T
     rows = scorer.score_rows(nodes[:9], 0, 60).flatten()
-    torch.testing.assert_close(rows, scorer.score(heads, tails), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(rows, scorer.score_pairs(heads, tails), rtol=1e-3, atol=1e-4)

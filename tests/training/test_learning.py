@@ -85,7 +85,7 @@ def test_the_direction_of_links_is_learned(reverse: bool, batches: str) -> None:
     model = follower(reverse, batches)
     heads, tails = model.task.split.test.positives
     scorer = model._test_scorer()
-    forward, back = scorer.score(heads, tails), scorer.score(tails, heads)
+    forward, back = scorer.score_pairs(heads, tails), scorer.score_pairs(tails, heads)
     assert float((forward > back).float().mean()) > 0.9
     assert model.evaluate()["mrr"] > 4 * CHANCE
     pairs = list(zip(heads.tolist(), tails.tolist(), strict=True))

@@ -10,7 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 from headtail.baselines.sparse import Matrix, Nodes, ProductScorer, scale_columns, to_scipy
-from headtail.contract import Method, PairScorer
+from headtail.contract import Method, Scorer
 from headtail.graph.view import GraphView
 from headtail.registry import Registry
 
@@ -23,7 +23,7 @@ KATZ_WEIGHT = 0.005
 class Popularity(Method):
     """In-degree of the tail; in undirected graphs the mean degree of both ends."""
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         degree = view.in_rows.degrees
         if view.directed:
             return _DegreeScorer(torch.zeros_like(degree), degree, torch.add)
@@ -35,11 +35,11 @@ class Popularity(Method):
 class PreferentialAttachment(Method):
     """Out-degree of the head times in-degree of the tail; in undirected graphs the product of both degrees."""
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         return _DegreeScorer(view.out_rows.degrees, view.in_rows.degrees, torch.mul)
 
 
-class _DegreeScorer(PairScorer):
+class _DegreeScorer(Scorer):
     """A number of the head's combined with one of the tail's."""
 
     def __init__(self, of_head: Tensor, of_tail: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> None:
@@ -50,7 +50,7 @@ class _DegreeScorer(PairScorer):
         self._of_tail = of_tail.cpu().double()
         self._combine = combine
 
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         return self._combine(self._of_head[heads.cpu()], self._of_tail[tails.cpu()]).to(heads.device, torch.float32)
 
     def score_rows(self, heads: Tensor, first: int, last: int) -> Tensor:
@@ -68,7 +68,7 @@ class _CommonNeighbours(Method):
     def weight(self, degree: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns float64 [N], the weight of a common neighbour with each of these degrees [N]."""
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         neighbours = to_scipy(view.neighbours)
         degree = np.diff(neighbours.indptr).astype(np.float64)
         return _CommonNeighbourScorer(neighbours, self.weight(degree))
@@ -120,7 +120,7 @@ class Jaccard(Method):
     Neighbours are those of the symmetric graph, also for directed data.
     """
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         neighbours = to_scipy(view.neighbours)
         return _JaccardScorer(neighbours, np.ones(view.num_nodes))
 
@@ -140,7 +140,7 @@ class ItemTwoHop(Method):
     mean of both orientations.
     """
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         out_rows = to_scipy(view.out_rows)
         if view.directed:
             return _ItemScorer(out_rows, to_scipy(view.in_rows))
@@ -186,7 +186,7 @@ class Katz(Method):
     Paths run through the symmetric graph, also for directed data, and may visit a node twice.
     """
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         return _KatzScorer(to_scipy(view.neighbours))
 
 

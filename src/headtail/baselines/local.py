@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from headtail.baselines.subgraphs import SubgraphExtractor, Subgraphs
 from headtail.config import Config, SubgraphsConfig
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.graph.csr import CSR, row_pointers
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
@@ -211,7 +211,7 @@ class LocalMethod(Learner[LocalBatch]):
         counters.gnn_node_encodings += batch.subgraphs.nodes.numel() * self.model.convolutions
         counters.pairs_scored += batch.subgraphs.num_pairs
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         """Cuts subgraphs out of the view as pairs are asked for, in evaluation mode."""
         self.model.eval()
         training = view is self.task.train_view
@@ -219,7 +219,7 @@ class LocalMethod(Learner[LocalBatch]):
         return LocalScorer(self.model, extractor, self._features, view.directed)
 
 
-class LocalScorer(PairScorer):
+class LocalScorer(Scorer):
     """Scores pairs by their subgraphs, as many at a time as memory allows."""
 
     @torch.no_grad()
@@ -229,7 +229,7 @@ class LocalScorer(PairScorer):
         self._projected = model.features(features)
 
     @torch.no_grad()
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         pairs = oriented(heads.to(self.device), tails.to(self.device), self.directed)
         parts = [self._score(chunk) for chunk in self._chunks(pairs)]
         return torch.cat([torch.empty(0, device=self.device), *parts]).to(heads.device)

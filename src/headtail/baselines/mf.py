@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from headtail.baselines.learned import BASELINES
 from headtail.config import Config, ModelConfig
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.graph.structure import STRUCTURES, FixedColumns
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
@@ -92,7 +92,7 @@ class EmbeddingLinks(nn.Module):
         return logits[:count], logits[count:]
 
     @torch.no_grad()
-    def pair_scorer(self, table: Tensor, directed: bool) -> PairScorer:
+    def pair_scorer(self, table: Tensor, directed: bool) -> Scorer:
         """Returns what scores all pairs of embedded nodes [N, r], in evaluation mode."""
         x = self.norm(table)
         tails = self.tail(x)
@@ -148,7 +148,7 @@ class MatrixFactorisation(Learner[Batch]):
         if self.model.links.head is not None:  # rows are encoded once more, as heads
             counters.mlp_node_encodings += batch.num_rows
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         """Scores with what was learned from the training links, whatever else `view` shows."""
         self.model.eval()
         return self.model.links.pair_scorer(self.model.table, self.task.graph.directed)

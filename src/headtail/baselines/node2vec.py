@@ -11,7 +11,7 @@ from headtail.baselines.learned import BASELINES
 from headtail.baselines.mf import FIRST_SPREAD, EmbeddingLinks
 from headtail.baselines.walks import Walker
 from headtail.config import Config, ModelConfig, WalksConfig
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.graph.csr import CSR
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
@@ -146,7 +146,7 @@ class Node2vec(Learner[WalkBatch]):
         if self.model.links.head is not None:  # rows are encoded once more, as heads
             counters.mlp_node_encodings += batch.links.num_rows
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         """Scores with what was learned from the training links, whatever else `view` shows."""
         self.model.eval()
         return self.model.links.pair_scorer(self.model.table, self.task.graph.directed)

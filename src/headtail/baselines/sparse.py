@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.graph.csr import CSR
 
 # Quoted, because older SciPy knows the type parameters only in its stubs.
@@ -47,7 +47,7 @@ def spans(costs: NDArray[np.int64], budget: int) -> Iterator[tuple[int, int]]:
         first, paid = last, int(total[last - 1])
 
 
-class ProductScorer(PairScorer):
+class ProductScorer(Scorer):
     """Scores by a product of sparse matrices, in double precision on the CPU.
 
     Doubles are rounded to float32 only at the end, so sums that are equal on paper come out equal, however
@@ -79,7 +79,7 @@ class ProductScorer(PairScorer):
         """Returns float64 [P], the scores of pairs whose sums are given; a sum of 0 must score 0."""
         return sums
 
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         wanted = heads.cpu().numpy()
         # Every distinct head's row is built once, for all of its pairs.
         order = np.argsort(wanted, kind="stable")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import ConfigError, DataError
 from headtail.evaluation.nan import refuse_nan
 from headtail.evaluation.scoring import held_out_scores
@@ -68,7 +68,7 @@ def check_prior(prior: float) -> None:
         )
 
 
-def calibrate(scorer: PairScorer, task: LinkTask) -> Calibration:
+def calibrate(scorer: Scorer, task: LinkTask) -> Calibration:
     """Learns from the validation links, as `scorer` scores them from the training view.
 
     Raises:

@@ -6,13 +6,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import DataError
 from headtail.evaluation.metrics import Metric, hits, mrr, ranks_from_counts
 from headtail.evaluation.nan import refuse_counted_nan
 from headtail.kernels.blocks import block_size, shrinking
 from headtail.memory import hand_back_surplus
-from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.ranks import Ranks, current
 from headtail.training.precision import mixed
 
@@ -25,7 +24,7 @@ WHAT = "ranking held-out links"
 
 @torch.no_grad()
 def evaluate(
-    scorer: PairScorer,
+    scorer: Scorer,
     positives: Tensor,
     negatives: Tensor,
     metric: str,
@@ -61,7 +60,7 @@ def evaluate(
     """
     asked = Metric.parse(metric)
     _check(scorer, positives, negatives, asked)
-    block_pairs = _pairs_at_once(scorer) if block_pairs is None else block_pairs
+    block_pairs = block_size(scorer.device, scorer.pair_bytes, BLOCK_PAIRS) if block_pairs is None else block_pairs
     if block_pairs < 1:
         raise ValueError(f"block_pairs must be at least 1, not {block_pairs}")
     report, ranks = _handing_back(progress or (lambda _pairs: None)), current()
@@ -78,13 +77,7 @@ def evaluate(
         return {f"hits@{k}": hit / count for k, hit in zip(asked.reported_ks, ranks.sum(hits_of).tolist(), strict=True)}
 
 
-def _pairs_at_once(scorer: PairScorer) -> int:
-    if isinstance(scorer, EmbeddingScorer):
-        return block_size(scorer.device, scorer.pair_bytes, BLOCK_PAIRS)
-    return BLOCK_PAIRS
-
-
-def ranks_in_blocks(scorer: PairScorer, positives: Tensor, tails: Tensor, block_pairs: int, report: Progress) -> Tensor:
+def ranks_in_blocks(scorer: Scorer, positives: Tensor, tails: Tensor, block_pairs: int, report: Progress) -> Tensor:
     """Returns float64 [P], the rank of each positive [2, P] among the pairs of its head with tails [P, K]."""
     (links, rivals), parts, done = tails.shape, [torch.zeros(4, 0, dtype=torch.long, device=scorer.device)], 0
     while done < links:
@@ -98,7 +91,7 @@ def ranks_in_blocks(scorer: PairScorer, positives: Tensor, tails: Tensor, block_
     return ranks_from_counts(above, level)
 
 
-def _count_rivals(scorer: PairScorer, positives: Tensor, tails: Tensor, first: int, block_pairs: int) -> Tensor:
+def _count_rivals(scorer: Scorer, positives: Tensor, tails: Tensor, first: int, block_pairs: int) -> Tensor:
     """Counts what stands above the positives from `first` on, as many as a block of pairs holds.
 
     Returns:
@@ -113,21 +106,14 @@ def _count_rivals(scorer: PairScorer, positives: Tensor, tails: Tensor, first: i
     for columns in torch.split(tails[first : first + height], width, dim=1):
         # The positive stands beside its rivals: scored by another product, equal ones could differ in the last bits.
         block = torch.cat([targets[:, None], columns.to(scorer.device, torch.long)], dim=1)
-        scores = _score_tails(scorer, heads, block)
+        scores = scorer.score_tails(heads, block)
         own, rivals = scores[:, :1], scores[:, 1:]
         seen = (rivals > own, rivals >= own, own.isnan(), rivals.isnan())
         found += torch.stack([each.sum(dim=1) for each in seen])
     return found
 
 
-def _score_tails(scorer: PairScorer, heads: Tensor, tails: Tensor) -> Tensor:
-    """Returns float32 [B, T], the scores of every head [B] with its own tails [B, T]."""
-    if isinstance(scorer, EmbeddingScorer):
-        return scorer.score_tails(heads, tails)
-    return scorer.score(heads.repeat_interleave(tails.shape[1]), tails.reshape(-1)).view_as(tails)
-
-
-def _best_in_blocks(scorer: PairScorer, negatives: Tensor, k: int, block_pairs: int, report: Progress) -> Tensor:
+def _best_in_blocks(scorer: Scorer, negatives: Tensor, k: int, block_pairs: int, report: Progress) -> Tensor:
     """Returns the k best scores of negatives [2, M], or all M of them, in descending order."""
     best, done = torch.empty(0, device=scorer.device), 0
     bad = torch.zeros((), dtype=torch.long, device=scorer.device)
@@ -152,7 +138,7 @@ def _best_of_all(ranks: Ranks, best: Tensor, k: int) -> Tensor:
 
 
 def _count_hits(
-    scorer: PairScorer, positives: Tensor, best: Tensor, ks: tuple[int, ...], block_pairs: int, report: Progress
+    scorer: Scorer, positives: Tensor, best: Tensor, ks: tuple[int, ...], block_pairs: int, report: Progress
 ) -> Tensor:
     """Returns int64 [ks], the positives that stand above the K-th of the best negatives, which descend.
 
@@ -173,10 +159,10 @@ def _count_hits(
     return torch.tensor([hits_of.get(k, positives.shape[1]) for k in ks])
 
 
-def _score_links(scorer: PairScorer, links: Tensor, first: int, block_pairs: int) -> Tensor:
+def _score_links(scorer: Scorer, links: Tensor, first: int, block_pairs: int) -> Tensor:
     """Returns the scores of so many links [2, M], from `first` on."""
     heads, tails = links[:, first : first + block_pairs].to(scorer.device, torch.long)
-    return scorer.score(heads, tails)
+    return scorer.score_pairs(heads, tails)
 
 
 def _handing_back(report: Progress) -> Progress:
@@ -189,7 +175,7 @@ def _handing_back(report: Progress) -> Progress:
     return told
 
 
-def _check(scorer: PairScorer, positives: Tensor, negatives: Tensor, metric: Metric) -> None:
+def _check(scorer: Scorer, positives: Tensor, negatives: Tensor, metric: Metric) -> None:
     if positives.dim() != 2 or positives.shape[0] != 2 or positives.shape[1] == 0:
         raise DataError(f"positives must be a non-empty [2, P], not {list(positives.shape)}.")
     count = positives.shape[1]

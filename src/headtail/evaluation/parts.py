@@ -1,10 +1,11 @@
 """Judges a method by the held-out links of a task."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import ConfigError
 from headtail.evaluation.evaluator import evaluate
 from headtail.graph.task import LinkTask
@@ -15,12 +16,14 @@ class Validation:
     """Judges a scorer by the validation links of a task."""
 
     task: LinkTask
+    # What a scorer looked up about the validation links, which are the same every time.
+    memory: dict[Any, Any] = field(default_factory=dict, compare=False)
 
-    def __call__(self, scorer: PairScorer) -> dict[str, float]:
-        return evaluate_part(scorer, self.task, "valid")
+    def __call__(self, scorer: Scorer) -> dict[str, float]:
+        return evaluate_part(scorer.remembering(self.memory), self.task, "valid")
 
 
-def evaluate_part(scorer: PairScorer, task: LinkTask, part: str) -> dict[str, float]:
+def evaluate_part(scorer: Scorer, task: LinkTask, part: str) -> dict[str, float]:
     """Evaluates the validation or test links; the task's own metric comes first."""
     parts = {"valid": task.split.valid, "test": task.split.test}
     if part not in parts:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.evaluation.metrics import Metric
 from headtail.graph.graph import HeldOut
 
@@ -11,8 +11,8 @@ BLOCK_PAIRS = 2**16
 
 
 @torch.no_grad()
-def score_pairs(
-    scorer: PairScorer, heads: Tensor, tails: Tensor, tails_per_head: int = 1, block_pairs: int = BLOCK_PAIRS
+def scores_of(
+    scorer: Scorer, heads: Tensor, tails: Tensor, tails_per_head: int = 1, block_pairs: int = BLOCK_PAIRS
 ) -> Tensor:
     """Returns float32 [T] on the CPU: the scores of tails [T], of which each head [T / tails_per_head] has its own."""
     device = scorer.device
@@ -20,11 +20,11 @@ def score_pairs(
     for first in range(0, tails.numel(), block_pairs):
         places = torch.arange(first, min(first + block_pairs, tails.numel()), device=tails.device)
         pairs = heads[places // tails_per_head], tails[places]
-        scores.append(scorer.score(*(nodes.to(device, torch.long) for nodes in pairs)).cpu())
+        scores.append(scorer.score_pairs(*(nodes.to(device, torch.long) for nodes in pairs)).cpu())
     return torch.cat([torch.empty(0), *scores])
 
 
-def held_out_scores(scorer: PairScorer, held_out: HeldOut, metric: str) -> tuple[Tensor, Tensor]:
+def held_out_scores(scorer: Scorer, held_out: HeldOut, metric: str) -> tuple[Tensor, Tensor]:
     """Scores held-out links and all their negatives, which the metric says how to read.
 
     Returns:
@@ -33,7 +33,7 @@ def held_out_scores(scorer: PairScorer, held_out: HeldOut, metric: str) -> tuple
     """
     assert held_out.negatives is not None
     links, negatives = held_out.positives, held_out.negatives
-    own = score_pairs(scorer, links[0], links[1])
+    own = scores_of(scorer, links[0], links[1])
     if Metric.parse(metric).k is None:
-        return own, score_pairs(scorer, links[0], negatives.reshape(-1), negatives.shape[1])
-    return own, score_pairs(scorer, negatives[0], negatives[1])
+        return own, scores_of(scorer, links[0], negatives.reshape(-1), negatives.shape[1])
+    return own, scores_of(scorer, negatives[0], negatives[1])

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headtail.baselines.heuristics import HEURISTICS
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.evaluation.parts import evaluate_part
 from headtail.experiments.plots import Curve, accuracy_time_plot
 from headtail.graph.load import load
@@ -78,14 +78,14 @@ def _trained_result(predictor: LinkPredictor) -> Result:
     return {"method": PRESET, "mrr": result["mrr"], "hits@10": result["hits@10"], "seconds": seconds}
 
 
-def _heuristic_result(name: str, scorer: PairScorer, task: LinkTask) -> Result:
+def _heuristic_result(name: str, scorer: Scorer, task: LinkTask) -> Result:
     start = time.perf_counter()
     metrics = evaluate_part(scorer, task, "test")
     seconds = time.perf_counter() - start
     return {"method": name, "mrr": metrics["mrr"], "hits@10": metrics["hits@10"], "seconds": seconds}
 
 
-def _heuristic_point(name: str, scorer: PairScorer, task: LinkTask) -> Curve:
+def _heuristic_point(name: str, scorer: Scorer, task: LinkTask) -> Curve:
     start = time.perf_counter()
     value = evaluate_part(scorer, task, "valid")["mrr"]
     return Curve(name, [time.perf_counter() - start], [100 * value])

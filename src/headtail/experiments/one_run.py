@@ -10,7 +10,7 @@ from datetime import date
 import torch
 
 from headtail.config import SECTION_OF, Config, make_config
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.evaluation.parts import Validation, evaluate_part
 from headtail.experiments.data import DataSource
 from headtail.experiments.results import RunResult
@@ -74,7 +74,7 @@ class CurveJudge:
     method: TaskMethod
     points: list[float] = field(default_factory=list)
 
-    def __call__(self, scorer: PairScorer) -> dict[str, float]:
+    def __call__(self, scorer: Scorer) -> dict[str, float]:
         task = self.method.task
         metrics = evaluate_part(scorer, task, "valid")
         same = task.test_view is task.train_view

@@ -34,8 +34,6 @@ class PairEvidence:
         self.view = view.to(features.device)
         self.parts = [EVIDENCE[kind](self.view, features) for kind in kinds]
         self.width = evidence_width(kinds, view.directed)
-        self._known: dict[tuple[int, ...], tuple[Tensor, Tensor, Tensor]] = {}
-        self._remembered = 0
 
     @torch.no_grad()
     def __call__(
@@ -86,25 +84,44 @@ class PairEvidence:
                 near[place, two.col[end]] = True
         return near
 
-    def remembered(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """Like calling it, but pairs that are asked about again, as in every validation, are looked up once."""
-        if heads.numel() == 0:
-            return self(heads, tails)
-        key = (heads.numel(), *(int(node) for node in (heads[0], tails[0], heads[-1], tails[-1])))
-        known = self._known.get(key)
-        if known is not None and torch.equal(known[0], heads) and torch.equal(known[1], tails):
-            return known[2]
-        found = self(heads, tails)
-        if self._remembered + heads.numel() <= MOST_REMEMBERED:
-            self._remembered += heads.numel()
-            self._known[key] = (heads, tails, found)
-        return found
-
     def _cuts(self, heads: Tensor, tails: Tensor) -> list[tuple[int, int]]:
         """Cuts the pairs into blocks of bounded work."""
         degree = self.view.neighbours.degrees
         work = torch.minimum(degree[heads], degree[tails]) + self.view.in_rows.degrees[tails] + 64
         return blocks_of(work.clamp(max=1024), BLOCK_ENTRIES[heads.device.type])
+
+
+Memory = dict[tuple[int, ...], tuple[Tensor, Tensor, Tensor]]
+
+
+class RememberedEvidence:
+    """Evidence that is looked up once for pairs that are asked about again and again, as in every validation.
+
+    Args:
+        evidence: of one view.
+        memory: where pairs and their evidence are kept, up to a bound; of the same view always.
+    """
+
+    def __init__(self, evidence: PairEvidence, memory: Memory) -> None:
+        self.evidence, self.width, self._memory = evidence, evidence.width, memory
+
+    @torch.no_grad()
+    def __call__(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """Returns float32 [P, width] for the pairs (heads[p], tails[p])."""
+        if heads.numel() == 0:
+            return self.evidence(heads, tails)
+        key = (heads.numel(), *(int(node) for node in (heads[0], tails[0], heads[-1], tails[-1])))
+        known = self._memory.get(key)
+        if known is not None and torch.equal(known[0], heads) and torch.equal(known[1], tails):
+            return known[2]
+        found = self.evidence(heads, tails)
+        if sum(kept[0].numel() for kept in self._memory.values()) + heads.numel() <= MOST_REMEMBERED:
+            self._memory[key] = (heads, tails, found)
+        return found
+
+    def rows(self, heads: Tensor, first: int, last: int, one_way: bool) -> tuple[Tensor, Tensor | None]:
+        """Returns what the evidence itself does: rows are not remembered."""
+        return self.evidence.rows(heads, first, last, one_way)
 
 
 def choose_evidence(setting: str, view: GraphView, described: bool) -> tuple[str, ...]:

@@ -1,15 +1,17 @@
 """Scores pairs from the representations of all nodes: what a trained model hands to evaluation and serving."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from headtail.contract import PairScorer
-from headtail.graph.evidence import PairEvidence
+from headtail.contract import Scorer
+from headtail.graph.evidence import PairEvidence, RememberedEvidence
 from headtail.graph.tables import Table, rows_of
 from headtail.nn.scorer import HadamardScorer
 
 
-class EmbeddingScorer(PairScorer):
+class EmbeddingScorer(Scorer):
     """Scores f(U_i ⊙ V_j); in undirected graphs the mean of both orientations.
 
     Args:
@@ -25,25 +27,17 @@ class EmbeddingScorer(PairScorer):
         tails: Table,
         mlp: HadamardScorer,
         directed: bool,
-        evidence: PairEvidence | None = None,
+        evidence: PairEvidence | RememberedEvidence | None = None,
     ) -> None:
         self.heads, self.tails, self.mlp, self.directed, self.evidence = heads, tails, mlp, directed, evidence
         self.num_nodes = heads.shape[0]
         self.device = heads.device
-
-    @property
-    def pair_bytes(self) -> int:
-        """What `score` and `score_tails` hold of a pair, about: a layer's input and output, evidence on its way."""
-        rows = 2 if self.evidence is None else 4
-        return rows * torch.float32.itemsize * self.heads.shape[1] + 64
-
-    @property
-    def cell_bytes(self) -> int:
-        """What `score_rows`, and a choice among its scores, hold of a pair, about; hidden values are few at a time."""
-        return 64 if self.evidence is None else 128 + 12 * self.evidence.width
+        # A pair's rows: a layer's input and output, evidence on its way. Of a cell, hidden values are few at a time.
+        self.pair_bytes = (2 if evidence is None else 4) * torch.float32.itemsize * heads.shape[1] + 64
+        self.cell_bytes = 64 if evidence is None else 128 + 12 * evidence.width
 
     @torch.no_grad()
-    def score(self, heads: Tensor, tails: Tensor) -> Tensor:
+    def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
         return self.score_tails(heads, tails[:, None]).squeeze(1)
 
     @torch.no_grad()
@@ -52,20 +46,27 @@ class EmbeddingScorer(PairScorer):
 
         Cheaper than `score`, since a head's representation is read once.
         """
-        there, back = self._evidence_of(heads, tails)
-        scores = self.mlp.score_tails(self.heads, self.tails, heads, tails, there)
-        if self.directed:
-            return scores
-        # U_j ⊙ V_i is the same product with the roles exchanged.
-        return (scores + self.mlp.score_tails(self.tails, self.heads, heads, tails, back)) / 2
+        named = tails.clamp(min=0)
+        there, back = self._evidence_of(heads, named)
+        scores = self.mlp.score_tails(self.heads, self.tails, heads, named, there)
+        if not self.directed:  # U_j ⊙ V_i is the same product with the roles exchanged
+            scores = (scores + self.mlp.score_tails(self.tails, self.heads, heads, named, back)) / 2
+        return scores.masked_fill_(tails < 0, -torch.inf)
 
     def _evidence_of(self, heads: Tensor, tails: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Returns the evidence of the pairs [B · T, columns], and with their ends exchanged where that counts."""
         if self.evidence is None:
             return None, None
         head, tail = heads.repeat_interleave(tails.shape[1]), tails.reshape(-1)
-        there = self.evidence.remembered(head, tail)
-        return there, None if self.directed else self.evidence.remembered(tail, head)
+        there = self.evidence(head, tail)
+        return there, None if self.directed else self.evidence(tail, head)
+
+    def remembering(self, memory: dict[Any, Any]) -> "EmbeddingScorer":
+        if self.evidence is None:
+            return self
+        assert isinstance(self.evidence, PairEvidence)
+        evidence = RememberedEvidence(self.evidence, memory)
+        return EmbeddingScorer(self.heads, self.tails, self.mlp, self.directed, evidence)
 
     @torch.no_grad()
     def score_rows(self, heads: Tensor, first: int, last: int) -> Tensor:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.graph.csr import CSR
 from headtail.ranks import current
 from headtail.serving.topk import TopK, top_k
@@ -16,7 +16,7 @@ HEADS_AT_ONCE = 512
 
 
 def top_k_across(
-    scorer: PairScorer,
+    scorer: Scorer,
     heads: Tensor,
     k: int,
     *,

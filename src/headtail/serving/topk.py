@@ -7,13 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.errors import DataError
 from headtail.evaluation.nan import refuse_counted_nan
 from headtail.graph.csr import CSR
 from headtail.kernels.blocks import block_size, shrinking
 from headtail.memory import hand_back_surplus
-from headtail.nn.embedding_scorer import EmbeddingScorer
 
 # Pairs scored at once where the caller sets no block sizes, and nothing is known about what a pair takes of a GPU.
 PAIR_BUDGET = 2**20
@@ -39,7 +38,7 @@ class TopK(NamedTuple):
 
 
 def top_k(
-    scorer: PairScorer,
+    scorer: Scorer,
     heads: Tensor,
     k: int,
     *,
@@ -70,7 +69,8 @@ def top_k(
     _check(scorer, heads, k, known)
     heads = heads.to(scorer.device, torch.long)
     known = None if known is None else known.to(scorer.device)
-    sizes = block_sizes(heads.numel(), scorer.num_nodes, block_heads, block_tails, _pairs_at_once(scorer))
+    budget = block_size(scorer.device, scorer.cell_bytes, PAIR_BUDGET)
+    sizes = block_sizes(heads.numel(), scorer.num_nodes, block_heads, block_tails, budget)
 
     def blocks() -> Iterator[TopK]:
         done, pairs = 0, sizes[0] * sizes[1]
@@ -104,15 +104,7 @@ def block_sizes(
     return block_heads, max(1, min(block_tails, num_nodes))
 
 
-def _pairs_at_once(scorer: PairScorer) -> int:
-    if isinstance(scorer, EmbeddingScorer):
-        return block_size(scorer.device, scorer.cell_bytes, PAIR_BUDGET)
-    return PAIR_BUDGET
-
-
-def _first_block(
-    scorer: PairScorer, heads: Tensor, k: int, known: CSR | None, sizes: tuple[int, int], pairs: int
-) -> TopK:
+def _first_block(scorer: Scorer, heads: Tensor, k: int, known: CSR | None, sizes: tuple[int, int], pairs: int) -> TopK:
     """Answers the first of the heads, in blocks of the given sizes cut down to so many pairs: heads first, then tails.
 
     Raises:
@@ -127,7 +119,7 @@ def _first_block(
 
 
 @torch.no_grad()
-def _best_tails(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None, width: int) -> tuple[TopK, Tensor]:
+def _best_tails(scorer: Scorer, heads: Tensor, k: int, known: CSR | None, width: int) -> tuple[TopK, Tensor]:
     """Keeps a running top-k of one block of heads [B] over blocks of `width` tails; counts scores that are NaN."""
     owner = torch.arange(heads.numel(), device=heads.device)
     barred = heads
@@ -215,7 +207,7 @@ def _flip_negatives(bits: Tensor) -> Tensor:
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-def _check(scorer: PairScorer, heads: Tensor, k: int, known: CSR | None) -> None:
+def _check(scorer: Scorer, heads: Tensor, k: int, known: CSR | None) -> None:
     nodes = scorer.num_nodes
     if k < 1:
         raise DataError(f"k must be at least 1, not {k}.")

@@ -5,7 +5,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from headtail.contract import Method, PairScorer, Validate
+from headtail.contract import Method, Scorer, Validate
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.training.checkpoint import CheckpointStore, Progress
@@ -66,5 +66,5 @@ class Untrained(TaskMethod):
         text = (self.method.__doc__ or "").strip().split("\n")[0].rstrip(".")
         return text[:1].lower() + text[1:]
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         return self.method.scorer(view)

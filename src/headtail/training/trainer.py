@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headtail.config import Config
-from headtail.contract import PairScorer
+from headtail.contract import Scorer
 from headtail.graph.csr import CSR
 from headtail.graph.evidence import PairEvidence, evidence_width
 from headtail.graph.features import NodeInputs
@@ -149,7 +149,7 @@ class GnnMethod(Learner[Batch]):
         graph = MessageGraph.build(view, self._table(seen), how, layers, self._placement.on_disk, kept, self.ranks)
         return graph.rounded(torch.bfloat16) if self.rounds else graph
 
-    def scorer(self, view: GraphView) -> PairScorer:
+    def scorer(self, view: GraphView) -> Scorer:
         """Encodes all nodes with full neighbourhoods, in evaluation mode."""
         self.model.eval()
         seen = self.surroundings(view)
