@@ -77,8 +77,9 @@ def same_weights(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool
 
 
 def timeless(record: Mapping[str, Any]) -> Record:
-    """Returns a record without what a clock says."""
-    return {name: value for name, value in record.items() if name not in TIMINGS}
+    """Returns a record without what a clock says, also in the objects it holds."""
+    told = {name: value for name, value in record.items() if name not in TIMINGS}
+    return {name: timeless(value) if isinstance(value, dict) else value for name, value in told.items()}
 
 
 def history(model: LinkPredictor) -> list[Record]:

@@ -1,6 +1,7 @@
 """The model card of a run: what was trained on what, how well it does, how to use it."""
 
 from headtail.config import Config
+from headtail.evaluation.figures import all_nodes_counts, all_nodes_heading, all_nodes_rows, sampled_rows
 from headtail.graph.task import LinkTask
 from headtail.training.observer import Record
 from headtail.training.task_method import TaskMethod
@@ -11,8 +12,7 @@ def model_card(method: TaskMethod, config: Config, result: Record, finished: boo
     task = method.task
     graph, split = task.graph, task.split
     kind = "directed" if graph.directed else "undirected"
-    metrics = {name: value for name, value in result.items() if name == "mrr" or name.startswith("hits@")}
-    rows = "\n".join(f"| {name} | {100 * value:.2f} |" for name, value in metrics.items())
+    rows = _rows(sampled_rows(result))
     state = "" if finished else "\n**Training was interrupted**; the figures are those of the best epoch so far.\n"
     per_epoch = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in result["per_epoch"].items())
     counts = (split.train.shape[1], split.valid.positives.shape[1], split.test.positives.shape[1])
@@ -30,10 +30,30 @@ def model_card(method: TaskMethod, config: Config, result: Record, finished: boo
 | test metric | % |
 |---|---|
 {rows}
-
+{_lists(result, graph.num_nodes)}
 Scores rank links, and are not probabilities; `headtail predict --probability` adds those.
 
     headtail recommend THIS_FOLDER --heads NAME -k 10
+"""
+
+
+def _rows(rows: list[tuple[str, str]]) -> str:
+    return "\n".join(f"| {name} | {percent} |" for name, percent in rows)
+
+
+def _lists(result: Record, nodes: int) -> str:
+    """Returns the table of what lists are worth; nothing where that was not measured."""
+    rows = all_nodes_rows(result)
+    if not rows:
+        return ""
+    return f"""
+| {all_nodes_heading(nodes)} | % |
+|---|---|
+{_rows(rows)}
+
+Measured on {all_nodes_counts(result)}: recall@K is the share of these links among the first K of their head's list,
+mrr@50 the mean of 1/rank, 0 beyond rank 50; known links and other right answers take no place.
+head_recall@20 and head_ndcg@20 are means over heads, whose other right answers take places.
 """
 
 

@@ -2,17 +2,22 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 import torch
+from torch import Tensor
 
 from headtail.card import model_card
 from headtail.config import Config, make_config
 from headtail.contract import Scorer
 from headtail.errors import ConfigError, DataError, HeadtailError, did_you_mean
+from headtail.evaluation.all_nodes import evaluate_lists
 from headtail.evaluation.calibration import Calibration, calibrate, check_prior
+from headtail.evaluation.figures import ranked_among
+from headtail.evaluation.heads import HEADS_AFTER_TRAINING, HEADS_SAMPLED
 from headtail.evaluation.metrics import Metric
 from headtail.evaluation.parts import Validation, evaluate_part
 from headtail.evaluation.reliability import Reliability, measure_reliability
@@ -25,9 +30,10 @@ from headtail.graph.task import LinkTask, make_task
 from headtail.memory import keep_freed_memory
 from headtail.methods import check_names, make_method
 from headtail.presets import DEFAULT_PRESET
+from headtail.progress import counting
 from headtail.ranks import current
 from headtail.runs import CARD_FILE, begin_run, check_folder, new_run, watching, write_history
-from headtail.serving.across import top_k_across
+from headtail.serving.across import best_tails, top_k_across
 from headtail.serving.tables import named_rows
 from headtail.stored_run import read_run
 from headtail.training.checkpoint import save_model
@@ -79,6 +85,7 @@ class LinkPredictor:
         overwrite: bool = False,
         observer: Observer | None = None,
         say: Callable[[str], None] | None = None,
+        heads_sampled: int = HEADS_AFTER_TRAINING,
     ) -> "LinkPredictor":
         """Trains on a graph.
 
@@ -89,6 +96,7 @@ class LinkPredictor:
             overwrite: replace another run in `out`.
             observer: watches training; default is a progress bar.
             say: receives what was found about the data, one sentence at a time.
+            heads_sampled: as in `evaluate`, for the test where `out` is given.
 
         Returns:
             This predictor, with the weights of the best validation epoch. Ctrl-C ends training early with the best so
@@ -117,27 +125,36 @@ class LinkPredictor:
         self.finished = progress.epoch == method.epochs
         self._method, self._scorer, self._calibration = method, None, None
         if folder is not None:
-            self._write_model(folder)
+            self._write_model(folder, heads_sampled)
         return self
 
     # ---- answers ----
 
-    def evaluate(self, part: str = "test") -> Record:
-        """Ranks the held-out links of `part` ("test" or "valid") and returns metrics, cost and provenance."""
+    def evaluate(self, part: str = "test", heads_sampled: int = HEADS_SAMPLED) -> Record:
+        """Ranks held-out links and returns metrics, cost and provenance.
+
+        Args:
+            part: "test" or "valid".
+            heads_sampled: of so many heads at most, also say what lists are worth, as `all_nodes`: links ranked
+                among all nodes. 0 leaves it out.
+        """
         start = time.perf_counter()
         task = self.task
         scorer = self._test_scorer() if part == "test" else self.method.scorer(task.train_view)
         metrics = evaluate_part(scorer, task, part)
+        seconds = time.perf_counter() - start
         last = self.history[-1] if self.history else {}
         return {
             "split": part,
             "metric": task.metric,
             "protocol": task.protocol,
             **metrics,
+            "ranked_among": ranked_among(task, part),
+            **evaluate_lists(task, part, heads_sampled, partial(self._ranked, scorer)),
             "best_epoch": self.best_epoch,
             "epochs": len(self.history),
             "train_seconds": sum(record["seconds"] for record in self.history),
-            "evaluation_seconds": time.perf_counter() - start,
+            "evaluation_seconds": seconds,
             "per_epoch": {name: last.get(name, 0) for name in COUNTERS},
         }
 
@@ -209,12 +226,12 @@ class LinkPredictor:
 
     # ---- runs on disk ----
 
-    def save(self, folder: str | Path, overwrite: bool = False) -> None:
-        """Writes a run folder: configuration, model, graph, node names, metrics and a model card."""
+    def save(self, folder: str | Path, overwrite: bool = False, heads_sampled: int = HEADS_AFTER_TRAINING) -> None:
+        """Writes a run folder: configuration, model, graph, node names, metrics and a model card (see `fit`)."""
         folder = Path(folder)
         check_folder(folder, resume=False, overwrite=overwrite)
         with new_run(folder, self.config, self.task) as fresh:
-            self._write_model(fresh)
+            self._write_model(fresh, heads_sampled)
 
     @staticmethod
     def load(folder: str | Path, device: str = "auto") -> "LinkPredictor":
@@ -262,11 +279,16 @@ class LinkPredictor:
             self._calibration = calibrate(scorer, task)
         return self._calibration
 
-    def _write_model(self, folder: Path) -> None:
+    def _ranked(self, scorer: Scorer, heads: Tensor, k: int) -> Tensor:
+        """Returns int64 [H, k]: the best tails of heads [H] but their training links; −1 where there are no more."""
+        with counting("ranking among all nodes", heads.numel()) as advance:
+            return best_tails(scorer, heads, k, known=self.task.train_view.out_rows, progress=advance)
+
+    def _write_model(self, folder: Path, heads_sampled: int) -> None:
         method, leads = self.method, current().leads
         if leads:
             save_model(folder, method.weights(), fingerprint(method.task), self.best_epoch)
-        result = self.result = self.evaluate()
+        result = self.result = self.evaluate(heads_sampled=heads_sampled)
         if leads:
             write_text(folder / CARD_FILE, model_card(method, self.config, result, self.finished))
             write_history(folder, self.history, result)

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from headtail.cli.options import Data, Json, Options
+from headtail.cli.options import Data, HeadsSampled, Json, Options
 from headtail.cli.output import print_json, print_table, say
 from headtail.cli.train import INTERRUPTED
+from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 
 DEFAULT_METHODS = "strong,aml,sage,cn,aa,ra,item2hop"
 # `strong` brings its own settings; the other methods train in minutes with these.
@@ -26,6 +27,7 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="keep results, table and plot there, and skip what is done")
     ] = None,
+    heads_sampled: HeadsSampled = HEADS_AFTER_TRAINING,
     as_json: Json = False,
 ) -> int:
     """Compare methods on one graph: same split, same evaluator, best on the test links first.
@@ -39,7 +41,7 @@ def compare(
 
     from rich.console import Console
 
-    from headtail.experiments.compare import COLUMNS, cells, compared, comparison_markdown, comparison_plot
+    from headtail.experiments.compare import cells, columns, compared, comparison_markdown, comparison_plot, heading
     from headtail.experiments.data import PerData, own_data
     from headtail.experiments.grid import Plan, run_grid
     from headtail.experiments.paper import RESULTS_FILE, provenance
@@ -52,7 +54,7 @@ def compare(
         raise typer.BadParameter("no method is named; for example --methods aml,ra")
     variants = [variant_named(name) for name in dict.fromkeys(names)]
     where = own_data(data, source)
-    plan = Plan([where], variants, repeats, preset, settings, PerData({}, {}), curves=out is not None)
+    plan = Plan([where], variants, repeats, preset, settings, PerData({}, {}), out is not None, heads_sampled)
     try:
         with tempfile.TemporaryDirectory() as scratch:
             folder = out or Path(scratch)
@@ -60,19 +62,22 @@ def compare(
     except KeyboardInterrupt:
         say(interrupted(out and out / RESULTS_FILE))
         return INTERRUPTED
-    lines = compared(results)
+    lines = compared(results, with_lists=heads_sampled > 0)
     judged_by = Results(results).metric(where.name)
     if out is not None:
         title = f"{where.name}: test accuracy over training time"
         comparison_plot(results, title, judged_by, out / "comparison.png")
-        text = f"# {where.name}: {judged_by}\n\n{comparison_markdown(lines)}\n\n{provenance(results)}\n"
+        text = f"# {where.name}: {heading(judged_by, lines)}\n\n{comparison_markdown(lines)}\n\n{provenance(results)}\n"
         write_text(out / "comparison.md", text)
     if as_json:
         one = results[0]
         facts = {"metric": one.metric, "protocol": one.protocol, "test_graph": one.test_graph}
-        print_json({"data": where.name, **facts, "methods": [asdict(line) for line in lines]})
+        told = [{name: value for name, value in asdict(line).items() if value or name != "all_nodes"} for line in lines]
+        print_json({"data": where.name, **facts, "methods": told})
         return 0
-    print_table(COLUMNS, [cells(line) for line in lines], f"{where.name}: {judged_by}", range(1, len(COLUMNS)))
+    names = columns(lines)
+    title = f"{where.name}: {heading(judged_by, lines)}"
+    print_table(names, [cells(line) for line in lines], title, range(1, len(names)))
     if out is not None:
         print(f"Results, table and plot are in {out}.")
     return 0

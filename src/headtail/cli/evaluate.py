@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from headtail.cli.options import Device, Json, Run
+from headtail.cli.options import Device, HeadsSampled, Json, Run
 from headtail.cli.output import print_json, print_result, print_table, say
 from headtail.errors import ConfigError
+from headtail.evaluation.heads import HEADS_SAMPLED
 
 
 def evaluate(
@@ -16,10 +17,14 @@ def evaluate(
     reliability: Annotated[
         Path | None, typer.Option(metavar="FILE", help="judge probabilities too, with a plot in .png or .svg")
     ] = None,
+    heads_sampled: HeadsSampled = HEADS_SAMPLED,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Rank the held-out links of a run and print its metrics and its work per epoch.
+
+    Each link is ranked among negatives, and links of --heads-sampled heads also among all nodes: what a list of
+    answers is worth.
 
     With --reliability, probabilities are learned from the validation links and judged on the test links: Brier
     score, log loss, expected calibration error, and a plot of predicted against observed shares.
@@ -42,7 +47,7 @@ def evaluate(
             )
     with joined(device) as ranks:
         predictor = LinkPredictor.load(run, device)
-        result = predictor.evaluate(split)
+        result = predictor.evaluate(split, heads_sampled)
         judged = None if reliability is None else predictor.reliability()
     if not ranks.leads:
         return
@@ -56,7 +61,7 @@ def evaluate(
         plot = {"reliability": {**figures, "file": str(reliability)}} if figures else {}
         print_json({"run": str(run), **result, **plot})
         return
-    print_result(result)
+    print_result(result, predictor.task.graph.num_nodes)
     if figures:
         rows = [(name.replace("_", " "), f"{value:.4f}") for name, value in figures.items()]
         print_table(["probabilities, test", "value"], rows, numbers=[1])

@@ -34,6 +34,9 @@ Data = Annotated[
         metavar="DATA", help="links as .csv, .tsv, .txt, .parquet or .npz, a packed graph, or a data set's name"
     ),
 ]
+HeadsSampled = Annotated[
+    int, typer.Option(metavar="int", min=0, help="also rank links of so many heads among all nodes; 0: do not")
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="run folder written by headtail train")]
 
 

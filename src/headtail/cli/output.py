@@ -56,16 +56,14 @@ def print_frame(frame: "pd.DataFrame", title: str | None = None, most: int = 0) 
         print(f"… and {len(frame) - len(shown):,} more rows; write all of them with --out FILE.csv")
 
 
-def print_result(result: Mapping[str, Any]) -> None:
-    """Prints the metrics and the work per epoch of an evaluation."""
-    metrics = [(name, f"{100 * value:.2f}") for name, value in result.items() if is_metric(name)]
-    print_table([f"{result['split']} metric", "%"], metrics, numbers=[1])
+def print_result(result: Mapping[str, Any], nodes: int) -> None:
+    """Prints the metrics and the work per epoch of an evaluation on a graph of so many nodes."""
+    from headtail.evaluation.figures import all_nodes_counts, all_nodes_heading, all_nodes_rows, sampled_rows
+
+    print_table([f"{result['split']} metric", "%"], sampled_rows(result), numbers=[1])
+    if lists := all_nodes_rows(result):
+        print_table([all_nodes_heading(nodes), "%"], lists, all_nodes_counts(result), numbers=[1])
     if not any(result["per_epoch"].values()):
         return
     work = [(name.replace("_", " "), f"{count:,}") for name, count in result["per_epoch"].items()]
     print_table(["work per epoch", "count"], work, numbers=[1])
-
-
-def is_metric(name: str) -> bool:
-    """Whether an entry of an evaluation is a metric."""
-    return name == "mrr" or name.startswith("hits@")

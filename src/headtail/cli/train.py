@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headtail.cli.log import LOG
-from headtail.cli.options import Data, Json, Options
+from headtail.cli.options import Data, HeadsSampled, Json, Options
 from headtail.cli.output import print_json, print_result, say
+from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 from headtail.presets import DEFAULT_PRESET
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def train(
         bool, typer.Option("--resume", metavar="", help="go on after the last finished epoch of RUN")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", metavar="", help="replace the run in RUN")] = False,
+    heads_sampled: HeadsSampled = HEADS_AFTER_TRAINING,
     as_json: Json = False,
 ) -> int:
     """Learn which links a graph is missing, and save the model as a run folder.
@@ -60,13 +62,21 @@ def train(
     device = predictor.config.training.device
     resolve_device(device)  # a wrong one is told before the data is read
     with joined(device) as ranks:
-        code = _fit(predictor, data, source, out, resume, overwrite)
+        code = _fit(predictor, data, source, out, resume, overwrite, heads_sampled)
     if ranks.leads and predictor.result is not None:
         _report(predictor, out, predictor.result, as_json)
     return code
 
 
-def _fit(predictor: "LinkPredictor", data: str, source: Options, out: Path, resume: bool, overwrite: bool) -> int:
+def _fit(
+    predictor: "LinkPredictor",
+    data: str,
+    source: Options,
+    out: Path,
+    resume: bool,
+    overwrite: bool,
+    heads_sampled: int,
+) -> int:
     """Reads the data and trains; returns the exit code."""
     from headtail import load
     from headtail.ranks import current
@@ -78,7 +88,7 @@ def _fit(predictor: "LinkPredictor", data: str, source: Options, out: Path, resu
     graph = load(data, **source)
     try:
         with _nothing_half_written(out) if leads else nullcontext():
-            predictor.fit(graph, out, resume=resume, overwrite=overwrite, say=LOG.info)
+            predictor.fit(graph, out, resume=resume, overwrite=overwrite, say=LOG.info, heads_sampled=heads_sampled)
     except KeyboardInterrupt as interrupt:
         if leads:
             say(str(interrupt) or "interrupted.")
@@ -97,7 +107,7 @@ def _report(predictor: "LinkPredictor", out: Path, result: Options, as_json: boo
         print_json({"run": str(out), "finished": predictor.finished, **result})
         return
     graph = predictor.task.graph
-    print_result(result)
+    print_result(result, graph.num_nodes)
     _print_next(out, str(graph.names.array()[0]), min(10, graph.num_nodes - 1), result)
 
 

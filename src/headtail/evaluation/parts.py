@@ -8,6 +8,7 @@ from torch import Tensor
 from headtail.contract import Scorer
 from headtail.errors import ConfigError
 from headtail.evaluation.evaluator import evaluate
+from headtail.graph.graph import HeldOut
 from headtail.graph.task import LinkTask
 
 
@@ -25,10 +26,19 @@ class Validation:
 
 def evaluate_part(scorer: Scorer, task: LinkTask, part: str) -> dict[str, float]:
     """Evaluates the validation or test links; the task's own metric comes first."""
-    parts = {"valid": task.split.valid, "test": task.split.test}
-    if part not in parts:
-        raise ConfigError(f"unknown part {part!r} of the split; links not trained on are evaluated: valid or test.")
-    held_out = parts[part]
+    held_out = held_out_part(task, part)
     assert isinstance(held_out.negatives, Tensor)
     metrics = evaluate(scorer, held_out.positives, held_out.negatives, task.metric)
     return {task.metric: metrics.pop(task.metric)} | metrics
+
+
+def held_out_part(task: LinkTask, part: str) -> HeldOut:
+    """Returns the validation or test links.
+
+    Raises:
+        ConfigError: `part` is neither "valid" nor "test".
+    """
+    parts = {"valid": task.split.valid, "test": task.split.test}
+    if part not in parts:
+        raise ConfigError(f"unknown part {part!r} of the split; links not trained on are evaluated: valid or test.")
+    return parts[part]

@@ -15,7 +15,10 @@ from headtail.experiments.variants import variant_named
 
 @dataclass(frozen=True)
 class Compared:
-    """One method's line in a comparison; accuracy in percent, None where it was not measured."""
+    """One method's line in a comparison; accuracy in percent, None where it was not measured.
+
+    What lists are worth, `all_nodes`, is in fractions, as everywhere: the mean over seeds.
+    """
 
     method: str
     test: float
@@ -26,10 +29,14 @@ class Compared:
     evaluation_seconds: float
     epochs: int
     gnn_node_encodings: int
+    all_nodes: dict[str, float] | None = None
 
 
-def compared(results: Sequence[RunResult]) -> list[Compared]:
-    """Returns a line per method, the best on the test links first."""
+def compared(results: Sequence[RunResult], with_lists: bool = False) -> list[Compared]:
+    """Returns a line per method, the best on the test links first.
+
+    Where `with_lists`, it says what lists are worth, which all results then tell.
+    """
     lines = []
     for method in dict.fromkeys(result.method for result in results):
         runs = [result for result in results if result.method == method]
@@ -46,21 +53,48 @@ def compared(results: Sequence[RunResult]) -> list[Compared]:
                 evaluation_seconds=runs[0].evaluation_seconds,
                 epochs=runs[0].epochs,
                 gnn_node_encodings=runs[0].per_epoch["gnn_node_encodings"],
+                all_nodes=_mean_lists(runs) if with_lists else None,
             )
         )
     return sorted(lines, key=lambda line: -line.test)
 
 
+def _mean_lists(runs: Sequence[RunResult]) -> dict[str, float]:
+    """Returns the mean of every figure of lists over seeds."""
+    figures = [run.all_nodes for run in runs if run.all_nodes is not None]
+    assert len(figures) == len(runs)
+    return {name: statistics.mean(each[name] for each in figures) for name in figures[0]}
+
+
 COLUMNS = ("method", "test", "valid", "training s", "test s", "epochs", "GNN encodings")
+# Further columns where lists were judged; the heading says of what.
+OF_LISTS = ("recall@10", "recall@50", "mrr@50")
+
+
+def columns(lines: Sequence[Compared]) -> list[str]:
+    """Returns the columns of a table of these lines."""
+    of_lists = OF_LISTS if lines[0].all_nodes else ()
+    return [*COLUMNS[:3], *of_lists, *COLUMNS[3:]]
+
+
+def heading(judged_by: str, lines: Sequence[Compared]) -> str:
+    """Says what the columns tell: the metric and, where lists were judged, of how many heads."""
+    figures = lines[0].all_nodes
+    if not figures:
+        return judged_by
+    heads = f"{round(figures['heads']):,} heads"
+    return f"{judged_by}; {', '.join(OF_LISTS)} (%): test links of {heads} among all nodes"
 
 
 def cells(line: Compared) -> list[str]:
     """Returns the line as text for a table."""
     spread = f" ± {line.std:.2f}" if line.runs > 1 else ""
+    lists = [f"{100 * line.all_nodes[name]:.2f}" for name in OF_LISTS] if line.all_nodes else []
     return [
         line.method,
         f"{line.test:.2f}{spread}",
         NOTHING if line.valid is None else f"{line.valid:.2f}",
+        *lists,
         seconds_text(line.train_seconds),
         seconds_text(line.evaluation_seconds),
         str(line.epochs),
@@ -69,7 +103,7 @@ def cells(line: Compared) -> list[str]:
 
 
 def comparison_markdown(lines: Sequence[Compared]) -> str:
-    return markdown_table(COLUMNS, [cells(line) for line in lines])
+    return markdown_table(columns(lines), [cells(line) for line in lines])
 
 
 def mean_curve(runs: Sequence[RunResult]) -> Curve | None:

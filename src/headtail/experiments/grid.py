@@ -18,6 +18,7 @@ from rich.progress import TimeRemainingColumn as TimeLeft
 
 from headtail.config import Config
 from headtail.errors import ConfigError, TrainingError
+from headtail.evaluation.figures import metric_text
 from headtail.experiments.data import DataSource, PerData
 from headtail.experiments.one_run import TaskCache, run_config, run_key, run_once
 from headtail.experiments.results import Identity, RunResult, append_result, identity, make_ready, read_results
@@ -33,6 +34,7 @@ class Planned:
     variant: Variant
     config: Config
     curves: bool = True
+    heads_sampled: int = 0
 
     @property
     def name(self) -> str:
@@ -47,6 +49,10 @@ class Planned:
             run_key(self.source, self.config),
         )
 
+    def done_in(self, result: RunResult | None) -> bool:
+        """Whether a result of this identity, if there is one, holds all that is wanted."""
+        return result is not None and self.heads_sampled in (0, result.heads_sampled)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -60,6 +66,8 @@ class Plan:
     per_data: PerData
     # whether the test accuracy of every epoch is wanted, which costs an evaluation each
     curves: bool = True
+    # of how many heads lists are judged, which may cost more than training; 0 is none
+    heads_sampled: int = 0
 
     def runs(self) -> list[Planned]:
         """Returns all runs; those of one data set and seed follow each other, since they share a task.
@@ -79,7 +87,7 @@ class Plan:
                     if seed == 0 or not without_chance(variant):
                         for_data, for_method = self.per_data.of(source.name, variant.name, self.preset)
                         config = run_config(variant, self.preset, for_data, {**for_method, **self.given}, seed)
-                        runs.append(Planned(source, variant, config, self.curves))
+                        runs.append(Planned(source, variant, config, self.curves, self.heads_sampled))
         return runs
 
 
@@ -112,7 +120,7 @@ def run_grid(
     make_ready(results)
     wanted = {run.identity for run in planned}
     done = {identity(result): result for result in read_results(results, say)}
-    missing = [run for run in planned if run.identity not in done and train]
+    missing = [run for run in planned if train and not run.done_in(done.get(run.identity))]
     if train and len(missing) < len(planned):
         say(f"{len(planned) - len(missing)} of {len(planned)} runs are in {results} already.")
     with _progress(console, missing) as watch:
@@ -139,7 +147,17 @@ def do_runs(
         if graph is None or run.source != source:  # runs are in the order of their data sets
             source, graph = run.source, run.source.load()
         observer = None if watch is None else watch.observing(run)
-        result = run_once(run.source, graph, run.variant, run.config, cache, observer, jobs, curves=run.curves)
+        result = run_once(
+            run.source,
+            graph,
+            run.variant,
+            run.config,
+            cache,
+            observer,
+            jobs,
+            curves=run.curves,
+            heads_sampled=run.heads_sampled,
+        )
         append_result(results, result)
         yield run, result
 
@@ -244,7 +262,9 @@ class GridProgress:
         self.bar.advance(self.task, epochs)
 
     def run_done(self, run: Planned, result: RunResult) -> None:
-        figure = f"{result.metric} {100 * result.test:.2f} in {result.train_seconds:.1f} s"
+        figure = (
+            f"{metric_text(result.metric, result.negatives)} {100 * result.test:.2f} in {result.train_seconds:.1f} s"
+        )
         self.console.print(f"{run.name}: {figure}", highlight=False, markup=False, soft_wrap=True)
 
 

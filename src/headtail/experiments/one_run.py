@@ -6,11 +6,14 @@ import platform
 import time
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 
 import torch
 
 from headtail.config import SECTION_OF, Config, make_config
 from headtail.contract import Scorer
+from headtail.evaluation.all_nodes import evaluate_lists
+from headtail.evaluation.figures import ranked_among
 from headtail.evaluation.parts import Validation, evaluate_part
 from headtail.experiments.data import DataSource
 from headtail.experiments.results import RunResult
@@ -18,6 +21,7 @@ from headtail.experiments.variants import Settings, Variant, settings_of
 from headtail.graph.graph import Graph
 from headtail.graph.task import LinkTask, make_task
 from headtail.methods import check_names, make_method
+from headtail.serving.across import best_tails
 from headtail.training.checkpoint import Progress
 from headtail.training.counters import COUNTERS
 from headtail.training.observer import Observer, Record
@@ -93,9 +97,10 @@ def run_once(
     jobs: int = 1,
     judged: bool = True,
     curves: bool = True,
+    heads_sampled: int = 0,
 ) -> RunResult:
     """Trains one method and, unless only its work is of interest, judges it; with `curves` by the test links too,
-    epoch by epoch.
+    epoch by epoch, and with `heads_sampled` by the lists of so many heads.
 
     Raises:
         KeyboardInterrupt: training was interrupted; half a run is no result.
@@ -111,8 +116,13 @@ def run_once(
     if progress.epoch < method.epochs:
         raise KeyboardInterrupt
     start = time.perf_counter()
-    test = evaluate_part(method.scorer(task.test_view), task, "test")[task.metric] if judged else -1.0
+    scorer = method.scorer(task.test_view) if judged else None
+    test = -1.0 if scorer is None else evaluate_part(scorer, task, "test")[task.metric]
     evaluation_seconds = time.perf_counter() - start
+    lists = {}
+    if scorer is not None:
+        ranked = partial(best_tails, scorer, known=task.train_view.out_rows)
+        lists = evaluate_lists(task, "test", heads_sampled, ranked)
     if judge is None:
         valid = -1.0
     elif progress.history:
@@ -143,6 +153,9 @@ def run_once(
         date=date.today().isoformat(),
         jobs=jobs,
         curve=_curve(progress, curve, task.metric),
+        negatives=int(ranked_among(task, "test")["negatives"]),
+        heads_sampled=heads_sampled,
+        all_nodes=lists.get("all_nodes"),
     )
 
 

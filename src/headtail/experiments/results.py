@@ -29,6 +29,8 @@ class RunResult:
         links: training links per epoch, an undirected one counting twice.
         curve: per validated epoch, seconds of training so far, validation metric, test metric.
         jobs: processes that shared the machine; seconds say little where it is not 1.
+        negatives: how many a link is ranked among, of its own or shared, as the metric says; older lines lack it.
+        heads_sampled: of so many heads at most, `all_nodes` tells what their lists are worth, as fractions; 0 is none.
     """
 
     # A line that is read back must have these fields and types, no others.
@@ -56,6 +58,9 @@ class RunResult:
     date: str
     jobs: int = 1
     curve: list[list[float]] = field(default_factory=list)
+    negatives: int | None = None
+    heads_sampled: int = 0
+    all_nodes: dict[str, float] | None = None
 
 
 _LINES = TypeAdapter(RunResult)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from headtail.evaluation.figures import metric_text
 from headtail.experiments.published import DATA, published
 from headtail.experiments.results import RunResult, Summary, summarise
 from headtail.experiments.variants import Variant, variant_named
@@ -67,11 +68,14 @@ class Results:
 
     def metric(self, data: str) -> str:
         """Returns metric and protocol of a data set, all of them if there are several."""
-        return " / ".join(self.judged_by(data)) or "no runs"
+        runs = [run for run in self.results if run.data == data]
+        counts = {run.negatives for run in runs}
+        negatives = counts.pop() if len(counts) == 1 else None
+        return " / ".join(dict.fromkeys(_judged_by(run, negatives) for run in runs)) or "no runs"
 
 
-def _judged_by(result: RunResult) -> str:
-    metric = {"mrr": "MRR"}.get(result.metric, result.metric.replace("hits", "Hits"))
+def _judged_by(result: RunResult, negatives: int | None = None) -> str:
+    metric = metric_text(result.metric, negatives)
     seen = " + valid. links at test" if result.test_graph == "train+valid" else ""
     return f"{metric} (%), {result.protocol}{seen}"
 

@@ -40,3 +40,11 @@ def top_k_across(
                 progress(chunk.numel())
 
     return blocks()
+
+
+def best_tails(
+    scorer: Scorer, heads: Tensor, k: int, *, known: CSR | None = None, progress: Callable[[int], None] | None = None
+) -> Tensor:
+    """Returns int64 [H, k] on the CPU: the tails that `top_k_across` finds, as one table."""
+    blocks = [block.tails.cpu() for block in top_k_across(scorer, heads, k, known=known, progress=progress)]
+    return torch.cat([torch.empty(0, k, dtype=torch.long), *blocks])

@@ -14,7 +14,7 @@ class ProgressBar(Observer):
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.metric = ""
+        self.metric = self.label = ""
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(bar_width=24),
@@ -28,6 +28,8 @@ class ProgressBar(Observer):
 
     def started(self, epochs: int, done: int, metric: str) -> None:
         self.metric, self.epochs = metric, epochs
+        # Hits@K as the metric is not the Hits@K that is reported beside MRR, among negatives of each link's own.
+        self.label = f"{metric} against pairs" if metric.startswith("hits@") else metric
         self.bar.start()
         self.task = self.bar.add_task(
             "train", total=epochs, completed=done, epoch=f"{done}/{epochs}", loss="–", valid="–", speed="–"
@@ -44,7 +46,7 @@ class ProgressBar(Observer):
     def epoch_done(self, record: Mapping[str, Any]) -> None:
         speed = f"{record['links_per_second']:,.0f}"
         value = record.get(f"valid_{self.metric}")
-        valid = "" if value is None else f"{self.metric} {100 * value:.2f}"
+        valid = "" if value is None else f"{self.label} {100 * value:.2f}"
         self.bar.update(self.task, completed=record["epoch"], loss=f"{record['loss']:.4f}", speed=speed)
         if valid:
             self.bar.update(self.task, valid=valid)
