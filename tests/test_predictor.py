@@ -235,6 +235,40 @@ def test_evaluate_says_what_was_measured(model: LinkPredictor) -> None:
     assert valid["mrr"] == pytest.approx(max(record["valid_mrr"] for record in model.history))
 
 
+@pytest.mark.parametrize("settings", [{}, {"test_graph": "train+valid"}, {"method": "ra"}])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_evaluate_says_what_lists_are_worth(settings: dict[str, str], directed: bool, part: str) -> None:
+    """Counted on the whole table of scores; the oracle of tests/evaluation tries more graphs."""
+    model = trained(small_graph(directed), epochs=1, **settings)
+    result = model.evaluate(part, heads_sampled=25)
+    task, figures = model.task, result["all_nodes"]
+    assert result["ranked_among"] == {"negatives": 20, "shared": False}
+    scorer = model._test_scorer() if part == "test" else model.method.scorer(task.train_view)
+    scores = scorer.score_rows(torch.arange(60), 0, 60)
+    parts = (task.split.train, task.split.valid.positives, task.split.test.positives)
+    linked = torch.zeros(3, 60, 60, dtype=torch.bool)
+    for matrix, links in zip(linked, parts, strict=True):
+        matrix[links[0], links[1]] = True
+        matrix |= False if directed else matrix.T.clone()
+    train, valid, test = linked
+    wanted = test if part == "test" else valid
+    rivals = ~(train | wanted | torch.eye(60, dtype=torch.bool) | (valid if part == "test" else False))
+    heads = wanted.any(dim=1).nonzero().squeeze(1)
+    heads = np.random.default_rng(0).choice(heads.numpy(), min(25, len(heads)), replace=False)
+    ranks = []
+    for head in heads.tolist():
+        for tail in wanted[head].nonzero().squeeze(1).tolist():
+            level = (scores[head] == scores[head, tail]) & (torch.arange(60) < tail)
+            ranks.append(1 + int((rivals[head] & ((scores[head] > scores[head, tail]) | level)).sum()))
+    found = np.array(ranks)
+    assert (figures["heads"], figures["links"]) == (len(heads), len(found))
+    assert figures["recall@10"] == pytest.approx((found <= 10).mean())
+    assert figures["recall@50"] == pytest.approx((found <= 50).mean())
+    assert figures["mrr@50"] == pytest.approx(np.where(found <= 50, 1 / found, 0).mean())
+    assert "all_nodes" not in model.evaluate(part, heads_sampled=0)
+
+
 def test_validation_links_may_be_seen_in_the_test() -> None:
     graph = small_graph()
     train, more = (trained(graph, epochs=1, test_graph=seen) for seen in ("train", "train+valid"))

@@ -15,6 +15,7 @@ from headtail.experiments.grid import GridProgress, Planned
 from headtail.experiments.paper import TABLES
 from headtail.experiments.variants import VARIANTS
 from headtail.training.observer import Observer
+from tiny_runs import timeless
 
 # Two epochs of a tiny model, wherever the preset is.
 TINY = (*SMALL, "--layers", "2", "--links-per-batch", "128")
@@ -88,17 +89,42 @@ def test_a_comparison_for_people(cli: Cli, links_csv: Path, tmp_path: Path, monk
     arguments = ("compare", links_csv, "--methods", "aml,cn", "--repeats", 2, "--out", out, *TINY)
     answer = cli(*arguments)
     assert answer.code == 0
-    assert "links: MRR (%), clean" in answer.out
+    assert "links: MRR among 20 each (%), clean" in answer.out
     assert {line.split()[0] for line in answer.out.splitlines() if line.strip()} >= {"method", "aml", "cn", "Results,"}
     assert sorted(path.name for path in out.iterdir()) == ["comparison.md", "comparison.png", "results.jsonl"]
     assert (out / "comparison.png").read_bytes().startswith(b"\x89PNG")
-    assert (out / "comparison.md").read_text().startswith("# links: MRR (%), clean\n\n| method | test |")
+    assert (out / "comparison.md").read_text().startswith("# links: MRR among 20 each (%), clean\n\n| method | test |")
     lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert [(line["method"], line["seed"]) for line in lines] == [("aml", 0), ("cn", 0), ("aml", 1)]
     again = cli(*arguments)
     assert again.code == 0
     assert sentence(again.err) == f"3 of 3 runs are in {out / 'results.jsonl'} already."
     assert again.out == answer.out
+
+
+@pytest.mark.slow
+def test_a_comparison_by_lists(cli: Cli, links_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    out = tmp_path / "out"
+    arguments = ("compare", links_csv, "--methods", "aml,cn", "--out", out, *TINY)
+    plain = cli(*arguments, "--json").json["methods"]
+    assert all("all_nodes" not in line for line in plain)
+    asked = cli(*arguments, "--heads-sampled", 9, "--json")
+    assert "already" not in asked.err  # what is kept lacks the lists
+    lines = {line["method"]: line for line in asked.json["methods"]}
+    for method in ("aml", "cn"):
+        run = tmp_path / method
+        settings = ("--preset", "fast", "--method", method, "--heads-sampled", 9, *TINY)
+        wanted = cli("train", links_csv, "--out", run, *settings, "--json").json["all_nodes"]
+        assert timeless(lines[method]["all_nodes"]) == pytest.approx(timeless(wanted))
+    again = cli(*arguments, "--heads-sampled", 9)
+    assert "2 of 2 runs are in" in again.err
+    assert "recall@10, recall@50, mrr@50 (%): test links of 9 heads among all nodes" in again.out
+    (row,) = [line.split() for line in again.out.splitlines() if line.split()[:1] == ["cn"]]
+    assert row[3:6] == [f"{100 * lines['cn']['all_nodes'][name]:.2f}" for name in ("recall@10", "recall@50", "mrr@50")]
+    off = cli(*arguments)
+    assert "2 of 2 runs are in" in off.err
+    assert "recall@10" not in off.out
 
 
 @pytest.mark.slow
@@ -185,7 +211,7 @@ def test_a_table_of_the_paper(cli: Cli, links_csv: Path, tmp_path: Path) -> None
     answer = paper(cli, "smlp", "--data", links_csv, "--repeats", 1, "--out", out)
     assert answer.code == 0
     assert answer.out == (out / "smlp.md").read_text() + "\n"
-    assert answer.out.startswith("## Is the GNN necessary?\n\n| method | links: MRR (%), clean | gap |\n")
+    assert answer.out.startswith("## Is the GNN necessary?\n\n| method | links: MRR among 20 each (%), clean | gap |\n")
     assert answer.err.splitlines()[-1] == f"Tables, plots and results are in {out}."
     again = paper(cli, "smlp", "--data", links_csv, "--repeats", 1, "--out", out, "--json")
     assert again.json == {"out": str(out), "tables": {"smlp": answer.out.rstrip("\n")}}

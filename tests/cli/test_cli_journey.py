@@ -42,7 +42,37 @@ def test_evaluate_either_split(cli: Cli, run_folder: Path) -> None:
         if "valid_mrr" in line
     )
     assert cli("evaluate", run_folder, "--split", "valid", "--json").json["mrr"] == pytest.approx(best)
-    assert "test metric" in cli("evaluate", run_folder).out
+    shown = cli("evaluate", run_folder).out
+    assert "test metric" in shown
+    assert "hits@10 among 20 each" in shown
+
+
+def test_lists_are_judged_beside_the_metric(cli: Cli, run_folder: Path, tmp_path: Path, links_csv: Path) -> None:
+    figures = cli("evaluate", run_folder, "--heads-sampled", 9, "--json").json["all_nodes"]
+    shown = cli("evaluate", run_folder, "--heads-sampled", 9).out
+    assert figures["heads"] == 9
+    assert f"{figures['links']} links of 9 heads" in shown
+    assert "among all 60 nodes" in shown
+    for name in ("recall@10", "recall@50", "mrr@50", "head_recall@20", "head_ndcg@20"):
+        assert [line.split() for line in shown.splitlines() if name in line] == [[name, f"{100 * figures[name]:.2f}"]]
+    assert cli("evaluate", run_folder, "--json").json["all_nodes"]["heads"] > 9  # 1,500 at most
+    none = cli("evaluate", run_folder, "--heads-sampled", 0)
+    assert "among all" not in none.out
+    assert "all_nodes" not in cli("evaluate", run_folder, "--heads-sampled", 0, "--json").json
+    trained = cli("train", links_csv, "--out", tmp_path / "run", *SMALL, "--heads-sampled", 9)
+    assert "9 heads" in trained.out
+    wrong = cli("evaluate", run_folder, "--heads-sampled", -1)
+    assert (wrong.code, "'--heads-sampled'" in wrong.err) == (2, True)
+
+
+def test_hits_of_shared_pairs_are_named_so(cli: Cli, links_csv: Path, tmp_path: Path) -> None:
+    answer = cli("train", links_csv, "--out", tmp_path / "run", *SMALL, "--metric", "hits@20", "--eval-negatives", "1")
+    assert "valid hits@20 against pairs" in answer.err
+    for name in ("hits@20", "hits@50", "hits@100"):
+        assert f"{name} against 1,000 pairs" in answer.out
+    assert "| hits@20 against 1,000 pairs |" in (tmp_path / "run" / "README.md").read_text()
+    told = cli("evaluate", tmp_path / "run", "--json").json
+    assert told["ranked_among"] == {"negatives": 1000, "shared": True}
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -8,7 +8,15 @@ import pytest
 from grid_case import COUNTS, check_markdown, markdown_rows, result
 
 from headtail.experiments import compare
-from headtail.experiments.compare import COLUMNS, cells, compared, comparison_markdown, comparison_plot, mean_curve
+from headtail.experiments.compare import (
+    COLUMNS,
+    cells,
+    compared,
+    comparison_markdown,
+    comparison_plot,
+    heading,
+    mean_curve,
+)
 from headtail.experiments.plots import Curve
 
 CURVES = [[[1.0, 0.1, 0.2], [3.0, 0.3, 0.4]], [[2.0, 0.5, 0.6], [5.0, 0.7, 0.1]]]
@@ -42,6 +50,21 @@ def test_the_table_is_markdown() -> None:
     check_markdown(text)
     assert [row[0] for row in markdown_rows(text)] == ["method", "ra", "aml", "seal"]
     assert markdown_rows(text)[0] == list(COLUMNS)
+
+
+def test_lists_have_columns_of_their_own() -> None:
+    figures = {"recall@10": 0.25, "recall@50": 0.5, "mrr@50": 0.125, "heads": 9, "links": 12, "seconds": 1.0}
+    results = [result("aml", 0.5, 0, heads_sampled=9, all_nodes=figures)]
+    results += [result("aml", 0.5, 1, heads_sampled=9, all_nodes=figures | {"recall@10": 0.5, "links": 14})]
+    (line,) = lines = compared(results, with_lists=True)
+    assert line.all_nodes == figures | {"recall@10": 0.375, "links": 13}
+    assert markdown_rows(comparison_markdown(lines))[0][3:6] == ["recall@10", "recall@50", "mrr@50"]
+    assert cells(line)[3:6] == ["37.50", "50.00", "12.50"]
+    of_lists = "recall@10, recall@50, mrr@50 (%): test links of 9 heads among all nodes"
+    assert heading("MRR (%)", lines) == f"MRR (%)\n{of_lists}"
+    without = compared(results)
+    assert markdown_rows(comparison_markdown(without))[0] == list(COLUMNS)
+    assert heading("MRR (%)", without) == "MRR (%)"
 
 
 def test_lines_are_plain_data() -> None:

@@ -203,7 +203,8 @@ def test_progress_tells_every_run(source: DataSource, results: Path, monkeypatch
     found = run_grid(plan_of([odd], ["aml", "ra"], epochs=3), results, console)
     text = console.export_text()
     for run in found:
-        assert f"[bold]odd[/] {run.method} seed 0: mrr {100 * run.test:.2f} in {run.train_seconds:.1f} s" in text
+        figure = f"MRR among 15 each {100 * run.test:.2f} in {run.train_seconds:.1f} s"
+        assert f"[bold]odd[/] {run.method} seed 0: {figure}" in text
     (bar,) = BARS
     assert [(task.completed, task.total, task.finished) for task in bar.tasks] == [(4, 4, True)]
 
@@ -261,7 +262,7 @@ def test_two_processes_give_what_one_gives(both: Both) -> None:
     assert {run.jobs for run in alone} == {1}
     assert {run.jobs for run in together} == {2}
     for run in together:
-        assert f"tiny {run.method} seed 0: mrr {100 * run.test:.2f} in" in told
+        assert f"tiny {run.method} seed 0: MRR among 15 each {100 * run.test:.2f} in" in told
     assert multiprocessing.active_children() == []
 
 

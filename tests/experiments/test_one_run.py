@@ -17,7 +17,7 @@ from headtail.graph.graph import Graph
 from headtail.predictor import LinkPredictor
 from headtail.training.counters import COUNTERS
 from headtail.training.observer import Observer
-from tiny_runs import Stop
+from tiny_runs import Stop, timeless
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +192,14 @@ def test_a_setting_that_is_as_by_default_is_not_in_the_key() -> None:
     spelled_out = run_config(variant_named("aml"), "paper", {}, {"layers": dumped["model"]["layers"]}, 0)
     assert changed_settings(spelled_out) == {}
     assert run_key(source, spelled_out) == run_key(source, plain)
+
+
+@pytest.mark.parametrize("method", ["ra", "aml"])
+def test_lists_are_judged_as_the_predictor_does(source: DataSource, graph: Graph, method: str) -> None:
+    config = config_of(method)
+    found = run_once(source, graph, variant_named(method), config, TaskCache(), curves=False, heads_sampled=8)
+    wanted = LinkPredictor(config=config).fit(graph, observer=Observer()).evaluate(heads_sampled=8)
+    assert found.all_nodes is not None
+    assert timeless(found.all_nodes) == timeless(wanted["all_nodes"])
+    assert (found.negatives, found.heads_sampled) == (15, 8)
+    assert once(source, graph, method).all_nodes is None

@@ -38,6 +38,22 @@ def test_what_is_written_is_read(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["results.jsonl"]
 
 
+def test_lines_from_before_lists_were_judged_are_read(path: Path) -> None:
+    old = [asdict(run) for run in RUNS]
+    for line in old:
+        for name in ("negatives", "heads_sampled", "all_nodes"):
+            del line[name]
+    path.write_text("".join(json.dumps(line) + "\n" for line in old))
+    assert read_results(path, refuse) == RUNS
+
+
+def test_what_lists_are_worth_is_read(tmp_path: Path) -> None:
+    figures = {"recall@10": 0.25, "heads": 9, "links": 12}
+    run = result("cn", 0.5, negatives=300, heads_sampled=9, all_nodes=figures)
+    append_result(tmp_path / "results.jsonl", run)
+    assert read_results(tmp_path / "results.jsonl", refuse) == [run]
+
+
 def test_no_file_is_no_results(tmp_path: Path) -> None:
     assert read_results(tmp_path / "none.jsonl", refuse) == []
     assert not list(tmp_path.iterdir())

@@ -91,7 +91,7 @@ def test_the_papers_figures_stand_beside_ours() -> None:
     results = [*two("sage", 50, 52, "ogbl-collab", metric="hits@50", test_graph="train+valid"), *two("aml", 1, 2)]
     head, sage, aml, *_ = table("main", results, "ogbl-collab", "tiny")
     assert head[1:6] == [
-        "ogbl-collab: Hits@50 (%), clean + valid. links at test",
+        "ogbl-collab: Hits@50 against pairs (%), clean + valid. links at test",
         "gap",
         "time (s)",
         "paper",
@@ -107,10 +107,18 @@ def test_the_papers_figures_stand_beside_ours() -> None:
     assert row[-2:] == [NOTHING, NOTHING]
 
 
+def test_a_heading_says_among_how_many_where_all_results_do() -> None:
+    mrr, pool = two("sage", 1, 2, negatives=300), two("sage", 1, 2, "pool", metric="hits@50", negatives=100_000)
+    found = Results([*mrr, *two("aml", 1, 2, "old"), *two("aml", 1, 2, "old", negatives=300), *pool])
+    assert found.metric("tiny") == "MRR among 300 each (%), clean"
+    assert found.metric("old") == "MRR (%), clean"
+    assert found.metric("pool") == "Hits@50 against 100,000 pairs (%), clean"
+
+
 def test_protocols_are_never_mixed_silently() -> None:
     results = [*two("sage", 50, 50), *two("aml", 60, 60, protocol="ogb"), *two("aml-gat", 1, 1, metric="hits@20")]
     head, sage, aml, *_ = table("main", results)
-    assert head[1] == "tiny: MRR (%), clean / MRR (%), ogb / Hits@20 (%), clean"
+    assert head[1] == "tiny: MRR (%), clean / MRR (%), ogb / Hits@20 against pairs (%), clean"
     assert sage[1] == "50.00 ± 0.00 (MRR (%), clean)"
     assert aml[1] == "60.00 ± 0.00 (MRR (%), ogb)"  # not the best, since nothing compares
     assert aml[2] == NOTHING

@@ -13,6 +13,7 @@ import headtail.files
 from headtail import LinkPredictor
 from headtail.card import model_card
 from headtail.errors import HeadtailError, RunError
+from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 from headtail.files import read_tensors
 from headtail.runs import RUN_FILES, Journal, read_history
 from headtail.training.observer import Observer
@@ -38,7 +39,8 @@ def test_metrics_are_a_line_per_epoch_and_the_test_result(run: Path) -> None:
         wanted = {"loss", "learning_rate", "seconds", "links", "links_per_second", "valid_mrr", "valid_hits@10"}
         assert wanted | COUNTERS <= line.keys()
     assert result["split"] == "test"
-    assert timeless(result) == timeless(LinkPredictor.load(run, device="cpu").evaluate())
+    again = LinkPredictor.load(run, device="cpu").evaluate(heads_sampled=HEADS_AFTER_TRAINING)
+    assert timeless(result) == timeless(again)
     assert set(RUN_FILES) == {path.name for path in run.iterdir()}
 
 
@@ -167,7 +169,7 @@ def test_a_run_killed_after_a_resume_still_knows_its_best_epoch(tmp_path: Path) 
 
 def test_the_model_card_says_what_was_trained_on_what(run: Path) -> None:
     model = LinkPredictor.load(run, device="cpu")
-    result = model.evaluate()
+    result = model.evaluate(heads_sampled=HEADS_AFTER_TRAINING)
     card = model_card(model.method, model.config, result, finished=True)
     for fact in (
         "# Link predictor for planted",
@@ -178,10 +180,32 @@ def test_the_model_card_says_what_was_trained_on_what(run: Path) -> None:
         f"2 of 2 epochs, best {model.best_epoch}",
         "Protocol: clean; evidence at test time: train links",
         f"pairs scored {result['per_epoch']['pairs_scored']:,}",
-        f"| mrr | {100 * result['mrr']:.2f} |",
-        f"| hits@10 | {100 * result['hits@10']:.2f} |",
+        f"| mrr among 20 each | {100 * result['mrr']:.2f} |",
+        f"| hits@10 among 20 each | {100 * result['hits@10']:.2f} |",
     ):
         assert fact in card, fact
     assert "interrupted" not in card
     assert "**Training was interrupted**" in model_card(model.method, model.config, result, finished=False)
     assert (run / "README.md").read_text() == card
+
+
+def test_the_model_card_says_what_lists_are_worth(run: Path) -> None:
+    model = LinkPredictor.load(run, device="cpu")
+    result = model.evaluate(heads_sampled=9)
+    card = model_card(model.method, model.config, result, finished=True)
+    figures = result["all_nodes"]
+    rows = [f"| {name} | {100 * value:.2f} |" for name, value in figures.items() if "@" in name]
+    assert len(rows) == 5
+    assert "\n".join(["| among all 60 nodes | % |", "|---|---|", *rows]) in card
+    assert f"Measured on {figures['links']} links of 9 heads:" in card
+    assert "among all" not in model_card(model.method, model.config, model.evaluate(heads_sampled=0), finished=True)
+
+
+def test_a_run_is_written_with_what_lists_are_worth(tmp_path: Path) -> None:
+    model = predictor(epochs=1).fit(small_graph(), tmp_path / "run", observer=Observer(), heads_sampled=7)
+    assert model.result is not None
+    assert lines_of(tmp_path / "run")[-1] == model.result
+    assert model.result["all_nodes"]["heads"] == 7
+    assert "among all 60 nodes" in (tmp_path / "run" / "README.md").read_text()
+    model.save(tmp_path / "copy", heads_sampled=7)
+    assert timeless(lines_of(tmp_path / "copy")[-1]) == timeless(model.result)

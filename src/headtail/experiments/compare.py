@@ -83,7 +83,7 @@ def heading(judged_by: str, lines: Sequence[Compared]) -> str:
     if not figures:
         return judged_by
     heads = f"{round(figures['heads']):,} heads"
-    return f"{judged_by}; {', '.join(OF_LISTS)} (%): test links of {heads} among all nodes"
+    return f"{judged_by}\n{', '.join(OF_LISTS)} (%): test links of {heads} among all nodes"
 
 
 def cells(line: Compared) -> list[str]:
