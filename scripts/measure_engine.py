@@ -128,7 +128,7 @@ def precision(given: Namespace) -> Iterator[Line]:
                 settings = {"epochs": epochs, "evaluate_every": 5, "seed": seed, "precision": kind}
                 start = time.perf_counter()
                 model = LinkPredictor(preset="paper", **CUDA, **settings).fit(graph, observer=Observer())
-                mrr = model.evaluate()["mrr"]
+                mrr = model.evaluate(heads_sampled=0)["mrr"]
                 seconds = time.perf_counter() - start
                 yield {"what": name, "precision": kind, "epochs": epochs, "seed": seed, "mrr": mrr, "seconds": seconds}
 
