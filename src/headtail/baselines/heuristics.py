@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from headtail.baselines.sparse import Matrix, Nodes, ProductScorer, scale_columns, to_scipy
+from headtail.baselines.sparse import ProductScorer
 from headtail.contract import Method, Scorer
+from headtail.graph.matrix import Matrix, Nodes, scale_columns, to_scipy
 from headtail.graph.view import GraphView
 from headtail.registry import Registry
 

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -11,30 +10,12 @@ from scipy import sparse
 from torch import Tensor
 
 from headtail.contract import Scorer
-from headtail.graph.csr import CSR
-
-# Quoted, because older SciPy knows the type parameters only in its stubs.
-Matrix: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
-Nodes = NDArray[np.int64]
+from headtail.graph.matrix import Matrix, Nodes
 
 # Cells of the dense scratch block that rows of `left` are spread into (8 bytes each).
 SCRATCH_CELLS = 2**23
 # Entries of `right` read at once, and steps of one sparse product; a single row may exceed them.
 BLOCK_ENTRIES = 2**22
-
-
-def to_scipy(rows: CSR) -> Matrix:
-    """Returns the pattern of rows as a matrix of ones."""
-    columns, pointers = rows.col.cpu().numpy(), rows.row_ptr.cpu().numpy()
-    if max(columns.size, rows.num_cols) < 2**31:
-        # SciPy's kernels move half the memory with narrow indices, but it does not narrow them itself.
-        columns, pointers = columns.astype(np.int32), pointers.astype(np.int32)
-    return sparse.csr_array((np.ones(columns.size), columns, pointers), shape=(rows.num_rows, rows.num_cols))
-
-
-def scale_columns(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:
-    """Returns matrix · diag(scale), sharing the pattern."""
-    return sparse.csr_array((matrix.data * scale[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def spans(costs: NDArray[np.int64], budget: int) -> Iterator[tuple[int, int]]:
