@@ -47,6 +47,6 @@ class ForAnyView(Method):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         dated = view.times is not None
         return tiny_method(self.name, view.directed, view.links.device.type, dated).scorer(view)
