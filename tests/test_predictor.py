@@ -39,7 +39,7 @@ def links_of(model: LinkPredictor, *parts: str) -> set[tuple[str, str]]:
 
 def test_predict_keeps_order_and_repeats(model: LinkPredictor) -> None:
     pairs = [("p59", "p00"), ("p03", "p04"), ("p00", "p59"), ("p03", "p04")]
-    table = model.predict(pairs)
+    table = model.predict(pairs, evidence="training")
     assert list(table.columns) == ["head", "tail", "score"]
     assert list(zip(table["head"], table["tail"], strict=True)) == pairs
     assert table["score"][1] == table["score"][3]
@@ -137,7 +137,9 @@ def test_reliability_is_judged_on_the_test_links(model: LinkPredictor) -> None:
     assert sum(b.negatives for b in found.bins) == test.negatives.numel()
     pairs = [(f"p{h:02}", f"p{t:02}") for h, t in test.positives.T.tolist()]
     rivals = [(f"p{h:02}", f"p{t:02}") for h, row in zip(test.positives[0], test.negatives, strict=True) for t in row]
-    links, negatives = (model.predict(p, probability=True)["probability"].to_numpy() for p in (pairs, rivals))
+    links, negatives = (
+        model.predict(p, probability=True, evidence="training")["probability"].to_numpy() for p in (pairs, rivals)
+    )
     assert found.brier == pytest.approx((((1 - links) ** 2).mean() + (negatives**2).mean()) / 2, abs=1e-6)
 
 

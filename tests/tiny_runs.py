@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -27,11 +28,12 @@ SMALL: dict[str, Any] = {
 TIMINGS = {"seconds", "links_per_second", "evaluation_seconds", "train_seconds"}
 
 
-def small_graph(directed: bool = True, seed: int = 0, named: bool = True) -> Graph:
-    """60 nodes p00 … p59 in five communities, links of five per node; one seed, one graph."""
+def small_graph(directed: bool = True, seed: int = 0, named: bool = True, dated: bool = False) -> Graph:
+    """60 nodes p00 … p59 in five communities, links of five per node, of 40 days; one seed, one graph."""
     raw = planted(60, 5, degree=5.0, noise=0.1, seed=seed, directed=directed, dim=6)
     names = pd.Index([f"p{node:02}" for node in range(60)]) if named else None
-    return build_graph(replace(raw, names=names))
+    times = np.random.default_rng(seed).integers(40, size=raw.links.shape[1]) if dated else None
+    return build_graph(replace(raw, names=names, times=times))
 
 
 def predictor(**settings: Any) -> LinkPredictor:

@@ -3,6 +3,7 @@
 from headtail.config import Config
 from headtail.evaluation.figures import all_nodes_counts, all_nodes_heading, all_nodes_rows, sampled_rows
 from headtail.graph.task import LinkTask
+from headtail.serving.evidence import chosen_evidence
 from headtail.training.observer import Record
 from headtail.training.task_method import TaskMethod
 
@@ -25,6 +26,7 @@ def model_card(method: TaskMethod, config: Config, result: Record, finished: boo
 - Method: {config.model.method}: {method.summary}; seed {config.training.seed}.
 - Training: {result["epochs"]} of {method.epochs} epochs, best {result["best_epoch"]}; {result["train_seconds"]:.1f} s.
 - Protocol: {task.protocol}; evidence at test time: {_evidence(task)} links.
+- Evidence of answers, unless asked for otherwise: {_answers(task)}.
 - Work per epoch: {per_epoch}.
 
 | test metric | % |
@@ -61,6 +63,13 @@ def _sentence(told: object) -> str:
     """Makes a sentence of what a part says about itself; names in it keep their letters."""
     text = str(told)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _answers(task: LinkTask) -> str:
+    """Says which links `recommend` and `predict` look at."""
+    if chosen_evidence(task) == "all":
+        return "every link of the data, held-out ones too"
+    return "the training links alone, since the graph is packed"
 
 
 def _evidence(task: LinkTask) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headtail.graph.view import GraphView
+from headtail.graph.view import GraphView, ServingView
 
 
 class Scorer(ABC):
@@ -22,12 +22,15 @@ class Scorer(ABC):
     Attributes:
         pair_bytes: what `score_pairs` and `score_tails` hold of a pair, about.
         cell_bytes: what `score_rows`, and a choice among its scores, hold of a cell, about.
+        sees_held_out: whether it was made from a view of all links, for answering; evaluation refuses it then. Who
+            makes a scorer of others hands this on.
     """
 
     num_nodes: int
     device: torch.device
     pair_bytes: int = 64
     cell_bytes: int = 64
+    sees_held_out: bool = False
 
     @abstractmethod
     def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
@@ -67,6 +70,12 @@ class Method(ABC):
         """Learns from the training links, judging itself with `validate`; methods without parameters learn nothing."""
         return None
 
-    @abstractmethod
     def scorer(self, view: GraphView) -> Scorer:
         """Returns a scorer that may use the links of `view` and nothing else as evidence."""
+        scorer = self.encode(view)
+        scorer.sees_held_out = isinstance(view, ServingView)
+        return scorer
+
+    @abstractmethod
+    def encode(self, view: GraphView) -> Scorer:
+        """Makes what `scorer` returns."""

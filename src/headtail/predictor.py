@@ -8,7 +8,6 @@ from typing import Literal
 
 import pandas as pd
 import torch
-from torch import Tensor
 
 from headtail.card import model_card
 from headtail.config import Config, make_config
@@ -27,13 +26,12 @@ from headtail.graph.graph import Graph
 from headtail.graph.names import Name
 from headtail.graph.store import fingerprint
 from headtail.graph.task import LinkTask, make_task
-from headtail.memory import keep_freed_memory
 from headtail.methods import check_names, make_method
 from headtail.presets import DEFAULT_PRESET
-from headtail.progress import counting
 from headtail.ranks import current
 from headtail.runs import CARD_FILE, begin_run, check_folder, new_run, watching, write_history
 from headtail.serving.across import best_tails, top_k_across
+from headtail.serving.evidence import AnswersFrom, scorer_from
 from headtail.serving.tables import named_rows
 from headtail.stored_run import read_run
 from headtail.training.checkpoint import save_model
@@ -72,7 +70,7 @@ class LinkPredictor:
         self.finished = False
         self.result: Record | None = None
         self._method: TaskMethod | None = None
-        self._scorer: Scorer | None = None
+        self._scorers: dict[AnswersFrom, Scorer] = {}
         self._calibration: Calibration | None = None
 
     # ---- learning ----
@@ -123,7 +121,7 @@ class LinkPredictor:
             raise KeyboardInterrupt("training was interrupted before the first epoch ended; nothing was learned.")
         self.history, self.best_epoch = progress.history, progress.best_epoch
         self.finished = progress.epoch == method.epochs
-        self._method, self._scorer, self._calibration = method, None, None
+        self._method, self._scorers, self._calibration = method, {}, None
         if folder is not None:
             self._write_model(folder, heads_sampled)
         return self
@@ -142,6 +140,7 @@ class LinkPredictor:
         task = self.task
         scorer = self._test_scorer() if part == "test" else self.method.scorer(task.train_view)
         metrics = evaluate_part(scorer, task, part)
+        ranked = partial(best_tails, scorer, known=task.train_view.out_rows, shown="ranking among all nodes")
         seconds = time.perf_counter() - start
         last = self.history[-1] if self.history else {}
         return {
@@ -150,7 +149,7 @@ class LinkPredictor:
             "protocol": task.protocol,
             **metrics,
             "ranked_among": ranked_among(task, part),
-            **evaluate_lists(task, part, heads_sampled, partial(self._ranked, scorer)),
+            **evaluate_lists(task, part, heads_sampled, ranked),
             "best_epoch": self.best_epoch,
             "epochs": len(self.history),
             "train_seconds": sum(record["seconds"] for record in self.history),
@@ -165,14 +164,20 @@ class LinkPredictor:
         return measure_reliability(calibration.probabilities(links), calibration.probabilities(negatives))
 
     def predict(
-        self, pairs: Sequence[tuple[Name, Name]] | pd.DataFrame, probability: bool = False, prior: float = 0.5
+        self,
+        pairs: Sequence[tuple[Name, Name]] | pd.DataFrame,
+        probability: bool = False,
+        prior: float = 0.5,
+        evidence: AnswersFrom | None = None,
     ) -> pd.DataFrame:
         """Scores pairs of node names; returns columns head, tail, score, a higher score being a likelier link.
 
         Args:
             pairs: tuples, or a table whose first two columns are heads and tails.
-            probability: add a column of that name, calibrated on the validation links.
+            probability: add a column of that name, calibrated on the validation links as scored from training links;
+                scores from all links are read by the same calibration.
             prior: the share of true links that you expect among such pairs; probabilities follow it by Bayes' rule.
+            evidence: links to score from, as in `recommend`; a pair that is one of them is no evidence for itself.
         """
         check_prior(prior)
         if isinstance(pairs, pd.DataFrame):
@@ -184,12 +189,16 @@ class LinkPredictor:
         names = self.task.graph.names
         head_nodes, tail_nodes = names.find(heads, "the heads"), names.find(tails, "the tails")
         calibration = self._calibrated() if probability else None
-        scores = scores_of(self._test_scorer(), head_nodes, tail_nodes)
+        scores = scores_of(scorer_from(self.method, evidence, self._scorers), head_nodes, tail_nodes)
         table = pd.DataFrame({"head": names.of(head_nodes), "tail": names.of(tail_nodes), "score": scores.numpy()})
         return table if calibration is None else table.assign(probability=calibration.probabilities(scores, prior))
 
     def recommend(
-        self, heads: Name | Sequence[Name] | None = None, k: int = 10, leave_out: LeaveOut = "known"
+        self,
+        heads: Name | Sequence[Name] | None = None,
+        k: int = 10,
+        leave_out: LeaveOut = "known",
+        evidence: AnswersFrom | None = None,
     ) -> pd.DataFrame:
         """Returns the k likeliest new links of each head as columns head, tail, score, rank.
 
@@ -198,9 +207,12 @@ class LinkPredictor:
             k: tails per head.
             leave_out: links not to answer with: all that the data has ("known"), only those learned from
                 ("training"), or none ("nothing").
+            evidence: links to answer from: all that the data has ("all", the default), held-out ones too, since
+                nothing is judged any more; or only those that the test is scored from ("training"), for who wants to
+                know which held-out links are found. The default is "training" where the graph is packed.
         """
         empty = pd.DataFrame(columns=["head", "tail", "score", "rank"])
-        frames = list(self.recommend_blocks(heads, k, leave_out))
+        frames = list(self.recommend_blocks(heads, k, leave_out, evidence=evidence))
         return pd.concat(frames, ignore_index=True) if frames else empty
 
     def recommend_blocks(
@@ -209,6 +221,7 @@ class LinkPredictor:
         k: int = 10,
         leave_out: LeaveOut = "known",
         progress: Callable[[int], None] | None = None,
+        evidence: AnswersFrom | None = None,
     ) -> Iterator[pd.DataFrame]:
         """Like `recommend`, block by block, so that answers for every node need little memory."""
         task = self.task
@@ -221,7 +234,9 @@ class LinkPredictor:
         if leave_out not in leaves_out:
             raise ConfigError(f"unknown leave_out {leave_out!r}; {did_you_mean(leave_out, leaves_out)}")
         known = leaves_out[leave_out]
-        blocks = top_k_across(self._test_scorer(), nodes, k, known=known, progress=progress)
+        blocks = top_k_across(
+            scorer_from(self.method, evidence, self._scorers), nodes, k, known=known, progress=progress
+        )
         return named_rows(blocks, task.graph.names)
 
     # ---- runs on disk ----
@@ -264,11 +279,7 @@ class LinkPredictor:
         return self._method
 
     def _test_scorer(self) -> Scorer:
-        """Encodes all nodes once and keeps the result."""
-        if self._scorer is None:
-            keep_freed_memory()
-            self._scorer = self.method.scorer(self.task.test_view)
-        return self._scorer
+        return scorer_from(self.method, "training", self._scorers)
 
     def _calibrated(self) -> Calibration:
         """Learns probabilities from the validation links once and keeps the result."""
@@ -278,11 +289,6 @@ class LinkPredictor:
             scorer = self._test_scorer() if same_view else self.method.scorer(task.train_view)
             self._calibration = calibrate(scorer, task)
         return self._calibration
-
-    def _ranked(self, scorer: Scorer, heads: Tensor, k: int) -> Tensor:
-        """Returns int64 [H, k]: the best tails of heads [H] but their training links; −1 where there are no more."""
-        with counting("ranking among all nodes", heads.numel()) as advance:
-            return best_tails(scorer, heads, k, known=self.task.train_view.out_rows, progress=advance)
 
     def _write_model(self, folder: Path, heads_sampled: int) -> None:
         method, leads = self.method, current().leads

@@ -1,6 +1,5 @@
 """The shared case of methods that learn one embedding per node; a subclass says which one."""
 
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -8,16 +7,15 @@ import numpy as np
 import pytest
 import torch
 from method_case import MethodCase, random_pairs, random_view
+from tiny_methods import ForAnyView, tiny_method, tiny_task
 from torch import Tensor
 
 from headtail import LinkPredictor, load
-from headtail.config import Config, make_config
-from headtail.contract import Method, Scorer
+from headtail.config import make_config
+from headtail.contract import Method
 from headtail.datasets.raw import RawGraph
 from headtail.datasets.synthetic import planted
 from headtail.graph.graph import build_graph
-from headtail.graph.task import LinkTask, make_task
-from headtail.graph.view import GraphView
 from headtail.methods import make_method
 from headtail.training.learner import Learner
 from headtail.training.observer import Observer
@@ -26,35 +24,6 @@ from tiny_runs import Stop, history, predictor, same_weights, small_graph, timel
 NEGATIVES = 50
 # The mean of 1/rank where every rank among the negatives is as likely.
 CHANCE = sum(1 / rank for rank in range(1, NEGATIVES + 2)) / (NEGATIVES + 1)
-
-
-def tiny_task(config: Config, directed: bool) -> LinkTask:
-    """A task on the graph that the contract is tested on."""
-    view = random_view(directed)
-    return make_task(build_graph(RawGraph("a test", view.num_nodes, view.links.numpy(), directed)), config)
-
-
-@cache
-def tiny_method(name: str, directed: bool, device: str = "cpu") -> Learner[Any]:
-    """Returns the method trained for two epochs on such a task, on the CPU; `device` is where it then scores."""
-    config = make_config(settings={"method": name, "hidden": 8, "device": device, "eval_negatives": 5, "epochs": 2})
-    method = make_method(tiny_task(config, directed), config)
-    assert isinstance(method, Learner)
-    if device == "cpu":
-        method.fit(None)
-    else:
-        method.restore(tiny_method(name, directed).weights())
-    return method
-
-
-class ForAnyView(Method):
-    """A method is made for directed or undirected graphs and for a device; this hands a view to the right one."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def scorer(self, view: GraphView) -> Scorer:
-        return tiny_method(self.name, view.directed, view.links.device.type).scorer(view)
 
 
 def one_way(nodes: int = 300, groups: int = 10, links: int = 2400) -> RawGraph:

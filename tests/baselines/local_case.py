@@ -6,28 +6,19 @@ from typing import Any
 import pytest
 import torch
 from method_case import NODES, MethodCase, random_pairs, random_view
+from tiny_methods import tiny_task
 from torch import Tensor, nn
 
 from headtail import LinkPredictor
 from headtail.baselines import local
 from headtail.baselines.local import LocalBatch, LocalMethod, make_extractor, oriented
-from headtail.config import Config, make_config
+from headtail.config import make_config
 from headtail.contract import Method
-from headtail.datasets.raw import RawGraph
-from headtail.graph.graph import build_graph
-from headtail.graph.task import LinkTask, make_task
 from headtail.graph.view import GraphView
 from headtail.methods import make_method
 from headtail.training.counters import Counters
 from headtail.training.observer import Observer
 from tiny_runs import Stop, history, predictor, same_weights, small_graph, trained, weights
-
-
-def tiny_task(config: Config, directed: bool) -> LinkTask:
-    """A task on the graph that the contract is tested on, with three columns of features."""
-    features = torch.randn(NODES, 3, generator=torch.Generator().manual_seed(3)).numpy()
-    links = random_view(directed).links.numpy()
-    return make_task(build_graph(RawGraph("a test", NODES, links, directed, features=features)), config)
 
 
 class LocalCase(MethodCase):

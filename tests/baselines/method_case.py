@@ -10,7 +10,9 @@ from headtail.graph.view import GraphView
 NODES, LINKS, PAIRS = 30, 90, 200
 
 
-def random_view(directed: bool, seed: int = 0, nodes: int = NODES, links: int = LINKS) -> GraphView:
+def random_view(
+    directed: bool, seed: int = 0, nodes: int = NODES, links: int = LINKS, dated: bool = False
+) -> GraphView:
     """Returns a graph without self-loops or duplicates whose last two nodes have no links."""
     generator = torch.Generator().manual_seed(seed)
     cells = torch.ones(nodes - 2, nodes - 2).triu(1)
@@ -18,7 +20,8 @@ def random_view(directed: bool, seed: int = 0, nodes: int = NODES, links: int = 
         cells = cells + cells.T
     pairs = cells.nonzero().T
     chosen = torch.randperm(pairs.shape[1], generator=generator)[:links]
-    return GraphView(nodes, directed, pairs[:, chosen])
+    times = torch.randint(links, (links,), generator=generator) if dated else None
+    return GraphView(nodes, directed, pairs[:, chosen], times)
 
 
 def random_pairs(seed: int = 1) -> tuple[Tensor, Tensor]:
@@ -28,7 +31,7 @@ def random_pairs(seed: int = 1) -> tuple[Tensor, Tensor]:
 
 
 class MethodCase:
-    """What holds for every method. Subclasses override the `method` fixture."""
+    """What holds for every method. Subclasses override the `method` fixture, and may choose other views."""
 
     # How far score and score_rows, and two runs, may differ relative to the score.
     tolerance = 1e-6
@@ -39,7 +42,10 @@ class MethodCase:
 
     @pytest.fixture(params=[True, False], ids=["directed", "undirected"])
     def view(self, request: pytest.FixtureRequest) -> GraphView:
-        return random_view(request.param)
+        return self.view_of(request.param)
+
+    def view_of(self, directed: bool) -> GraphView:
+        return random_view(directed)
 
     def close(self, found: Tensor, wanted: Tensor) -> None:
         torch.testing.assert_close(found, wanted, rtol=self.tolerance, atol=self.tolerance)
@@ -93,7 +99,8 @@ class MethodCase:
         self.close(first.score_pairs(heads, tails), second.score_pairs(heads, tails))
 
     def test_order_of_links_does_not_matter(self, method: Method, view: GraphView) -> None:
-        flipped = GraphView(view.num_nodes, view.directed, view.links.flip(1))
+        times = None if view.times is None else view.times.flip(0)
+        flipped = GraphView(view.num_nodes, view.directed, view.links.flip(1), times)
         self.close(
             method.scorer(flipped).score_pairs(*random_pairs()), method.scorer(view).score_pairs(*random_pairs())
         )
@@ -110,7 +117,7 @@ class MethodCase:
         assert torch.equal(view.links, links)
 
     def test_undirected_scores_are_symmetric(self, method: Method) -> None:
-        scorer = method.scorer(random_view(directed=False))
+        scorer = method.scorer(self.view_of(directed=False))
         heads, tails = random_pairs()
         self.close(scorer.score_pairs(heads, tails), scorer.score_pairs(tails, heads))
 

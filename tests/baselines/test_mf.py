@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
-from embedding_case import EmbeddingCase, tiny_method
+from embedding_case import EmbeddingCase
+from tiny_methods import tiny_method
 
 from headtail.baselines import mf
 from headtail.baselines.mf import EmbeddingLinks, FactorModel, MatrixFactorisation, factor_structure

@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from embedding_case import EmbeddingCase, tiny_method
+from embedding_case import EmbeddingCase
 from method_case import random_pairs, random_view
+from tiny_methods import tiny_method
 from torch import Tensor
 
 from headtail.baselines import node2vec

@@ -35,6 +35,22 @@ def test_train_as_json_agrees_with_evaluate(cli: Cli, links_csv: Path, tmp_path:
     assert evaluated["per_epoch"]["pairs_scored"] == 340 * 2  # a negative beside each training link
 
 
+def test_answers_from_all_links_or_those_of_training(cli: Cli, run_folder: Path, tmp_path: Path) -> None:
+    asked = write_links(tmp_path / "pairs.csv", [("p59", "p00"), ("p00", "p01"), ("p30", "p31")])
+    for question, rows in (
+        (("recommend", run_folder, "--heads", "p33"), "links"),
+        (("predict", run_folder, asked), "scores"),
+    ):
+        default, every, training = (
+            cli(*question, *more, "--json").json for more in ((), ("--evidence", "all"), ("--evidence", "training"))
+        )
+        assert [answer["evidence"] for answer in (default, every, training)] == ["all", "all", "training"]
+        assert default[rows] == every[rows] != training[rows]
+        refused = cli(*question, "--evidence", "some")
+        assert refused.code == 2
+        assert "'some' is not one of 'all', 'training'" in refused.err.replace("\n", " ")
+
+
 def test_evaluate_either_split(cli: Cli, run_folder: Path) -> None:
     best = max(
         json.loads(line)["valid_mrr"]
@@ -86,6 +102,7 @@ def test_predict_keeps_the_order_of_the_file(cli: Cli, run_folder: Path, tmp_pat
     out = tmp_path / f"scores.{suffix}"
     assert cli("predict", run_folder, asked, "--out", out, "--json").json == {
         "run": str(run_folder),
+        "evidence": "all",
         "rows": 4,
         "file": str(out),
     }

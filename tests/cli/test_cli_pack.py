@@ -37,6 +37,12 @@ def test_from_links_to_recommendations(cli: Cli, tmp_path: Path) -> None:
     answer = cli("recommend", str(run), "--heads", "p03", "-k", "2", "--device", "cpu", "--json")
     assert answer.code == 0, answer.err
     assert len(answer.json["links"]) == 2
+    assert answer.json["evidence"] == "training"
+    assert "answered from the training links alone: the graph is packed" in answer.err
+    assert "the training links alone, since the graph is packed" in (run / "README.md").read_text()
+    refused = cli("recommend", str(run), "--heads", "p03", "--evidence", "all", "--device", "cpu")
+    assert refused.code == 2
+    assert f"{graph} is packed, and only its training links are laid out" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ def test_added_links_are_really_found(monkeypatch: pytest.MonkeyPatch, tiny: Gra
     monkeypatch.setattr(demo, "PACKAGES", tuple(f"p{node:02}" for node in range(60)))
     monkeypatch.setattr(demo, "PREDICTIONS", 59)
     years = demo._recommendations(model)["added"].dropna().tolist()
+    assert list(model._scorers) == ["training"]  # nothing was asked that shows the future
     split = model.task.split
     assert years.count(2025) == split.valid.positives.shape[1]
     assert years.count(2026) == split.test.positives.shape[1]
@@ -105,6 +106,7 @@ def test_the_demo_for_people_replaces_an_older_one(
     shown = capsys.readouterr().out
     assert "60 packages, 300 links" in shown
     assert "leak audit passed" in shown
+    assert "Predicted new dependencies, with the links of 2021 and 2023 as evidence" in shown
     assert "epoch 4/4" in shown
     for result in answer["results"]:
         (line,) = [line for line in shown.splitlines() if line.split()[:1] == [result["method"]]]

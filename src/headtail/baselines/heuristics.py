@@ -24,7 +24,7 @@ KATZ_WEIGHT = 0.005
 class Popularity(Method):
     """In-degree of the tail; in undirected graphs the mean degree of both ends."""
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         degree = view.in_rows.degrees
         if view.directed:
             return _DegreeScorer(torch.zeros_like(degree), degree, torch.add)
@@ -36,7 +36,7 @@ class Popularity(Method):
 class PreferentialAttachment(Method):
     """Out-degree of the head times in-degree of the tail; in undirected graphs the product of both degrees."""
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         return _DegreeScorer(view.out_rows.degrees, view.in_rows.degrees, torch.mul)
 
 
@@ -69,7 +69,7 @@ class _CommonNeighbours(Method):
     def weight(self, degree: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns float64 [N], the weight of a common neighbour with each of these degrees [N]."""
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         neighbours = to_scipy(view.neighbours)
         degree = np.diff(neighbours.indptr).astype(np.float64)
         return _CommonNeighbourScorer(neighbours, self.weight(degree))
@@ -121,7 +121,7 @@ class Jaccard(Method):
     Neighbours are those of the symmetric graph, also for directed data.
     """
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         neighbours = to_scipy(view.neighbours)
         return _JaccardScorer(neighbours, np.ones(view.num_nodes))
 
@@ -141,7 +141,7 @@ class ItemTwoHop(Method):
     mean of both orientations.
     """
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         out_rows = to_scipy(view.out_rows)
         if view.directed:
             return _ItemScorer(out_rows, to_scipy(view.in_rows))
@@ -187,7 +187,7 @@ class Katz(Method):
     Paths run through the symmetric graph, also for directed data, and may visit a node twice.
     """
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         return _KatzScorer(to_scipy(view.neighbours))
 
 

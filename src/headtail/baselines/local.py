@@ -211,7 +211,7 @@ class LocalMethod(Learner[LocalBatch]):
         counters.gnn_node_encodings += batch.subgraphs.nodes.numel() * self.model.convolutions
         counters.pairs_scored += batch.subgraphs.num_pairs
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         """Cuts subgraphs out of the view as pairs are asked for, in evaluation mode."""
         self.model.eval()
         training = view is self.task.train_view

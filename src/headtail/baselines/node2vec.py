@@ -146,7 +146,7 @@ class Node2vec(Learner[WalkBatch]):
         if self.model.links.head is not None:  # rows are encoded once more, as heads
             counters.mlp_node_encodings += batch.links.num_rows
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         """Scores with what was learned from the training links, whatever else `view` shows."""
         self.model.eval()
         return self.model.links.pair_scorer(self.model.table, self.task.graph.directed)

@@ -37,6 +37,14 @@ Data = Annotated[
 HeadsSampled = Annotated[
     int, typer.Option(metavar="int", min=0, help="also rank links of so many heads among all nodes; 0: do not")
 ]
+Evidence = Annotated[
+    Literal["all", "training"] | None,
+    typer.Option(
+        help="links to answer from: all of the data (default), or those of training, as the test is; of a packed "
+        "graph only these",
+        show_default=False,
+    ),
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="run folder written by headtail train")]
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headtail.cli.options import Device, Json, Run
+from headtail.cli.options import Device, Evidence, Json, Run
 from headtail.cli.output import print_frame, print_json, say
 from headtail.errors import ConfigError, DataError
 
@@ -27,13 +27,17 @@ def predict(
     prior: Annotated[
         float | None, typer.Option(metavar="float", help="share of true links among such pairs (default 0.5)")
     ] = None,
+    evidence: Evidence = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Score pairs of nodes: the higher, the likelier the link.
 
     The answer has the columns head, tail and score, in the order of the file. Scores rank links, and are no
-    probabilities; --probability adds those.
+    probabilities; --probability adds those, by a calibration on the validation links as scored from training links.
+
+    Every link of the data is evidence, held-out ones too, but no pair for itself; with --evidence training only the
+    links that the test is scored from.
 
     Example:
         headtail predict runs/first pairs.csv
@@ -45,6 +49,7 @@ def predict(
     from headtail import LinkPredictor
     from headtail.datasets.edges import LinkColumns, read_links
     from headtail.datasets.tables import open_table
+    from headtail.serving.evidence import FROM_TRAINING, chosen_evidence
     from headtail.serving.tables import check_suffix, write_table
 
     if out is not None:
@@ -55,13 +60,16 @@ def predict(
     predictor = LinkPredictor.load(run, device)
     _warn_of_lost_pair(pairs, open_table(pairs).columns[:2], predictor)
     frame = pd.DataFrame({"head": asked.heads, "tail": asked.tails})
-    scores = predictor.predict(frame, probability, 0.5 if prior is None else prior)
+    chosen = chosen_evidence(predictor.task, evidence)
+    scores = predictor.predict(frame, probability, 0.5 if prior is None else prior, chosen)
+    if evidence is None and chosen == "training":
+        say(FROM_TRAINING)
     if out is not None:
         write_table([scores], out)
         say(f"wrote {len(scores):,} scores to {out}")
     if as_json:
         where = {"file": str(out)} if out else {"scores": scores.to_dict("records")}
-        print_json({"run": str(run), "rows": len(scores), **where})
+        print_json({"run": str(run), "evidence": chosen, "rows": len(scores), **where})
     elif out is None:
         if probability:  # those of unlikely links are small, and four decimals would hide them
             scores["probability"] = [f"{value:.4g}" for value in scores["probability"]]

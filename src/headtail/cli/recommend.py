@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from headtail.cli.options import Device, Json, Run
+from headtail.cli.options import Device, Evidence, Json, Run
 from headtail.cli.output import print_frame, print_json, say
 from headtail.errors import DataError, HeadtailError
 
@@ -23,6 +23,7 @@ def recommend(
     include_known: Annotated[
         bool, typer.Option("--include-known", metavar="", help="also answer with links the data already has")
     ] = False,
+    evidence: Evidence = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="write the links to .parquet or .csv")] = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -31,6 +32,9 @@ def recommend(
 
     The answer has the columns head, tail, score and rank. All nodes are answered for in little memory, block
     by block, into the file of --out. If that is cut short, the same command goes on after the last finished part.
+
+    Every link of the data is evidence, held-out ones too; with --evidence training only those that the test is
+    scored from.
 
     Example:
         headtail recommend runs/debian --heads firefox-esr,vim -k 5
@@ -41,6 +45,7 @@ def recommend(
     from headtail import LinkPredictor
     from headtail.files import file_digest
     from headtail.ranks import joined
+    from headtail.serving.evidence import FROM_TRAINING, chosen_evidence
     from headtail.serving.parts import write_in_parts
     from headtail.serving.tables import check_suffix
     from headtail.training.checkpoint import MODEL_FILE
@@ -52,18 +57,21 @@ def recommend(
         raise HeadtailError("answers for all nodes go to a file: add --out FILE.parquet, or choose --heads.")
     with joined(device) as ranks:
         predictor = LinkPredictor.load(run, device)
+        chosen = chosen_evidence(predictor.task, evidence)
         start = time.perf_counter()
         count = predictor.task.graph.num_nodes if names is None else len(names)
         leave_out: Literal["nothing", "known"] = "nothing" if include_known else "known"
         with _progress(count, ranks.leads) as advance:
             if out is None:
-                links = pd.concat(list(predictor.recommend_blocks(names, k, leave_out, advance)), ignore_index=True)
+                links = pd.concat(
+                    list(predictor.recommend_blocks(names, k, leave_out, advance, chosen)), ignore_index=True
+                )
                 rows = len(links)
             else:
                 asked = predictor.task.graph.names.array().tolist() if names is None else names
-                key = f"{file_digest(run / MODEL_FILE)} {asked} {k} {leave_out}"
+                key = f"{file_digest(run / MODEL_FILE)} {asked} {k} {leave_out} {chosen}"
                 rows = write_in_parts(
-                    lambda first, last: predictor.recommend_blocks(asked[first:last], k, leave_out, advance),
+                    lambda first, last: predictor.recommend_blocks(asked[first:last], k, leave_out, advance, chosen),
                     count,
                     out,
                     key,
@@ -73,9 +81,12 @@ def recommend(
     seconds = time.perf_counter() - start
     target = "" if out is None else f" to {out}"
     say(f"{rows:,} links for {count:,} heads in {seconds:.1f} s{target}")
+    if evidence is None and chosen == "training":
+        say(FROM_TRAINING)
     if as_json:
         where = {"file": str(out)} if out else {"links": links.to_dict("records")}
-        print_json({"run": str(run), "heads": count, "rows": rows, "seconds": seconds, **where})
+        facts = {"run": str(run), "evidence": chosen, "heads": count, "rows": rows, "seconds": seconds}
+        print_json(facts | where)
     elif out is None:
         print_frame(links)
 

@@ -10,6 +10,7 @@ from headtail.contract import Scorer
 from headtail.errors import DataError
 from headtail.evaluation.metrics import Metric, hits, mrr, ranks_from_counts
 from headtail.evaluation.nan import refuse_counted_nan
+from headtail.evaluation.scoring import refuse_seen
 from headtail.kernels.blocks import block_size, shrinking
 from headtail.memory import hand_back_surplus
 from headtail.ranks import Ranks, current
@@ -56,8 +57,9 @@ def evaluate(
 
     Raises:
         ConfigError: the metric is unknown, or GPU memory does not do for a single pair.
-        DataError: shapes or node numbers do not fit, or scores are NaN.
+        DataError: shapes or node numbers do not fit, scores are NaN, or the scorer was made from a view of all links.
     """
+    refuse_seen(scorer)
     asked = Metric.parse(metric)
     _check(scorer, positives, negatives, asked)
     block_pairs = block_size(scorer.device, scorer.pair_bytes, BLOCK_PAIRS) if block_pairs is None else block_pairs

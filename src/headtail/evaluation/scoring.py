@@ -4,10 +4,24 @@ import torch
 from torch import Tensor
 
 from headtail.contract import Scorer
+from headtail.errors import DataError
 from headtail.evaluation.metrics import Metric
 from headtail.graph.graph import HeldOut
 
 BLOCK_PAIRS = 2**16
+
+
+def refuse_seen(scorer: Scorer) -> None:
+    """Refuses to judge a scorer by links that it looks at. All that judges asks this first.
+
+    Raises:
+        DataError: it was made from a view of all links.
+    """
+    if scorer.sees_held_out:
+        raise DataError(
+            "this scorer looks at the held-out links, so what it says of them proves nothing; judge one that is made "
+            "from the task's train_view or test_view."
+        )
 
 
 @torch.no_grad()
@@ -30,7 +44,11 @@ def held_out_scores(scorer: Scorer, held_out: HeldOut, metric: str) -> tuple[Ten
     Returns:
         links: float32 [P] on the CPU.
         negatives: float32 [Q] on the CPU; Q = P · K for "mrr", M for "hits@K".
+
+    Raises:
+        DataError: the scorer was made from a view of all links.
     """
+    refuse_seen(scorer)
     assert held_out.negatives is not None
     links, negatives = held_out.positives, held_out.negatives
     own = scores_of(scorer, links[0], links[1])

@@ -181,7 +181,7 @@ def _overlap(links: Tensor, others: Tensor, num_nodes: int, directed: bool) -> T
 
 
 def _without(part: HeldOut, wrong: Tensor, per_positive: bool) -> HeldOut:
-    negatives = part.negatives
+    negatives, times = part.negatives, part.times
     if negatives is not None and per_positive:
         negatives = negatives[~wrong]
-    return HeldOut(part.positives[:, ~wrong], negatives)
+    return HeldOut(part.positives[:, ~wrong], negatives, None if times is None else times[~wrong])

@@ -36,11 +36,12 @@ class HeldOut:
     """Links kept from training: positives [2, P] and negatives.
 
     `negatives` are tails [P, K] per positive (mrr) or pairs [2, M] (hits@K); None where they are still to
-    be drawn.
+    be drawn. `times` int64 [P] dates the positives where that is known.
     """
 
     positives: Tensor
     negatives: Tensor | None = None
+    times: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,13 @@ def link_keys(links: Tensor, num_nodes: int, directed: bool) -> Tensor:
     if directed:
         return links[0] * num_nodes + links[1]
     return torch.minimum(links[0], links[1]) * num_nodes + torch.maximum(links[0], links[1])
+
+
+def first_of_each(keys: Tensor) -> Tensor:
+    """Returns the places, ascending, where a key [E] occurs for the first time."""
+    distinct, place = torch.unique(keys, return_inverse=True)
+    first = torch.full((distinct.numel(),), keys.numel(), dtype=torch.int64)
+    return first.scatter_reduce(0, place, torch.arange(keys.numel()), reduce="amin").sort().values
 
 
 def _clean(

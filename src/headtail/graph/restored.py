@@ -23,9 +23,10 @@ def check_tensors(tensors: Mapping[str, Tensor], num_nodes: int, metric: str) ->
         if f"{part}_negatives" in tensors:
             rows = tensors[part].shape[1] if metric == "mrr" else 2
             _check_nodes(f"{part}_negatives", tensors[f"{part}_negatives"], (rows, None), num_nodes)
-    times = tensors.get("train_times")
-    if times is not None and (times.dtype != torch.int64 or times.shape != tensors["train"].shape[1:]):
-        raise ValueError(f"train_times are {times.dtype} of shape {list(times.shape)}")
+    for part in ("train", "valid", "test"):
+        times = tensors.get(f"{part}_times")
+        if times is not None and (times.dtype != torch.int64 or times.shape != tensors[part].shape[1:]):
+            raise ValueError(f"{part}_times are {times.dtype} of shape {list(times.shape)}")
     for name, tensor in tensors.items():
         if name == "features" or name.startswith("structure_"):
             _check_table(name, tensor, num_nodes)

@@ -9,9 +9,9 @@ from torch import Tensor
 from headtail.config import SplitConfig
 from headtail.errors import DataError
 from headtail.graph.csr import CSR
-from headtail.graph.graph import Graph, HeldOut, link_keys
+from headtail.graph.graph import Graph, HeldOut, first_of_each, link_keys
 from headtail.graph.packed.graph import PackedGraph
-from headtail.graph.view import GraphView
+from headtail.graph.view import GraphView, ServingView, newer_than
 from headtail.registry import Registry
 
 
@@ -29,6 +29,24 @@ class Split:
         """Returns the training links; dated ones with their times, unless older links were held out beside newer."""
         times = self.train_times if self.strategy in ("time", "given") else None
         return GraphView(num_nodes, directed, self.train, times)
+
+    def serving_view(self, train_view: GraphView) -> ServingView:
+        """Returns every link, each once: those of training, then the validation links, then the test links.
+
+        Where training links are dated, so are the others: by their own times where these are known; else validation
+        links are newer than all of training, and test links newer than those, as they are when the test sees
+        validation links. Where held-out links are many, times of their own matter: by one date for all, none of them
+        would be older than another, and every node that has one would look as new as can be.
+        """
+        links, times = train_view.links, train_view.times
+        for part in (self.valid, self.test):
+            links = torch.cat([links, part.positives], dim=1)
+            if times is not None:
+                own = newer_than(times, part.positives.shape[1]) if part.times is None else part.times
+                times = torch.cat([times, own])
+        first = first_of_each(link_keys(links, train_view.num_nodes, train_view.directed))
+        times = None if times is None else times[first]
+        return ServingView(train_view.num_nodes, train_view.directed, links[:, first], times)
 
 
 # Returns two boolean masks over the links: validation and test.
@@ -128,9 +146,12 @@ def make_split(graph: Graph, config: SplitConfig, seed: int) -> Split:
     train = ~(valid | test)
     if not bool(train.any()):
         raise DataError(f"{graph.source}: no link is left to train on; lower valid_share and test_share.")
-    times = None if graph.times is None else graph.times[train]
-    links = graph.links
-    return Split(links[:, train], times, HeldOut(links[:, valid]), HeldOut(links[:, test]), strategy)
+
+    def times(which: Tensor) -> Tensor | None:
+        return None if graph.times is None else graph.times[which]
+
+    held_out = [HeldOut(graph.links[:, which], times=times(which)) for which in (valid, test)]
+    return Split(graph.links[:, train], times(train), held_out[0], held_out[1], strategy)
 
 
 def train_on_validation(split: Split, num_nodes: int, directed: bool) -> Split:
@@ -139,10 +160,7 @@ def train_on_validation(split: Split, num_nodes: int, directed: bool) -> Split:
     They stay validation links too. Their times are not known, so there are none of training links any more.
     """
     links = torch.cat([split.train, split.valid.positives], dim=1)
-    keys = link_keys(links, num_nodes, directed)
-    distinct, place = torch.unique(keys, return_inverse=True)
-    first = torch.full((distinct.numel(),), keys.numel(), dtype=torch.int64)
-    first = first.scatter_reduce(0, place, torch.arange(keys.numel()), reduce="amin").sort().values
+    first = first_of_each(link_keys(links, num_nodes, directed))
     return replace(split, train=links[:, first], train_times=None)
 
 
@@ -161,7 +179,7 @@ def with_negatives(split: Split, graph: Graph, metric: str, count: int, seed: in
                 negatives = _random_tails(part.positives[0], known, count, generator)
             else:
                 negatives = _random_pairs(known, count * 1000, generator)
-            part = HeldOut(part.positives, negatives)
+            part = replace(part, negatives=negatives)
         elif part.negatives.shape[0] != (part.positives.shape[1] if metric == "mrr" else 2):
             wanted = "tails of each link" if metric == "mrr" else "pairs [2, M]"
             raise DataError(

@@ -60,6 +60,8 @@ def save_task(task: LinkTask, folder: Path) -> None:
         "train_times": split.train_times if packed is None else None,
         "valid_negatives": split.valid.negatives,
         "test_negatives": split.test.negatives,
+        "valid_times": split.valid.times,
+        "test_times": split.test.times,
     }
     tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
     facts: dict[str, object] = {
@@ -96,8 +98,10 @@ def load_task(folder: Path) -> LinkTask:
         links = {} if packed is None else {"train": packed.links}
         nodes = int(str(facts["num_nodes"])) if packed is None else packed.num_nodes
         check_tensors(tensors | links, nodes, str(facts["metric"]))
-        valid = HeldOut(tensors["valid"], tensors.get("valid_negatives"))
-        test = HeldOut(tensors["test"], tensors.get("test_negatives"))
+        valid, test = (
+            HeldOut(tensors[part], tensors.get(f"{part}_negatives"), tensors.get(f"{part}_times"))
+            for part in ("valid", "test")
+        )
         strategy = str(facts["strategy"])
         graph = packed or _resident_graph(folder, tensors, facts, valid, test)
         split = Split(graph.links, graph.times, valid, test, strategy)

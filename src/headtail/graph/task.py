@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-import torch
 from torch import Tensor
 
 from headtail.config import Config
@@ -16,7 +15,7 @@ from headtail.graph.graph import Graph
 from headtail.graph.message import add_self_loops
 from headtail.graph.packed.graph import PackedGraph
 from headtail.graph.split import Split, make_split, train_on_validation, with_negatives
-from headtail.graph.view import GraphView
+from headtail.graph.view import GraphView, ServingView
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,21 @@ class LinkTask:
         """Every link of the data, head → tail, also the held-out ones."""
         if isinstance(self.graph, PackedGraph):
             return self.graph.known
-        held_out = torch.cat([self.split.valid.positives, self.split.test.positives], dim=1)
-        return self.train_view.with_links(held_out).out_rows
+        return self.serving_view.out_rows
+
+    @cached_property
+    def serving_view(self) -> ServingView:
+        """Every link of the data, to answer from; nothing may be judged by it.
+
+        Raises:
+            ConfigError: the graph is packed, and with it the rows of its training links alone.
+        """
+        if isinstance(self.graph, PackedGraph):
+            raise ConfigError(
+                f"{self.graph.source} is packed, and only its training links are laid out for encoding; ask with "
+                "evidence training."
+            )
+        return self.split.serving_view(self.train_view)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Scores pairs from the representations of all nodes: what a trained model hands to evaluation and serving."""
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -65,8 +66,9 @@ class EmbeddingScorer(Scorer):
         if self.evidence is None:
             return self
         assert isinstance(self.evidence, PairEvidence)
-        evidence = RememberedEvidence(self.evidence, memory)
-        return EmbeddingScorer(self.heads, self.tails, self.mlp, self.directed, evidence)
+        other = copy(self)
+        other.evidence = RememberedEvidence(self.evidence, memory)
+        return other
 
     @torch.no_grad()
     def score_rows(self, heads: Tensor, first: int, last: int) -> Tensor:

@@ -1,12 +1,15 @@
 """Top-k answers by several ranks: each answers its share of the heads, and all get the whole answer in order."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 
 from headtail.contract import Scorer
+from headtail.evaluation.scoring import refuse_seen
 from headtail.graph.csr import CSR
+from headtail.progress import counting
 from headtail.ranks import current
 from headtail.serving.topk import TopK, top_k
 
@@ -42,9 +45,16 @@ def top_k_across(
     return blocks()
 
 
-def best_tails(
-    scorer: Scorer, heads: Tensor, k: int, *, known: CSR | None = None, progress: Callable[[int], None] | None = None
-) -> Tensor:
-    """Returns int64 [H, k] on the CPU: the tails that `top_k_across` finds, as one table."""
-    blocks = [block.tails.cpu() for block in top_k_across(scorer, heads, k, known=known, progress=progress)]
+def best_tails(scorer: Scorer, heads: Tensor, k: int, *, known: CSR | None = None, shown: str | None = None) -> Tensor:
+    """Returns int64 [H, k] on the CPU: the tails that `top_k_across` finds, as one table to be judged.
+
+    Args:
+        shown: what a bar on a terminal says is done; there is none by default.
+
+    Raises:
+        DataError: the scorer was made from a view of all links.
+    """
+    refuse_seen(scorer)
+    with nullcontext() if shown is None else counting(shown, heads.numel()) as advance:
+        blocks = [block.tails.cpu() for block in top_k_across(scorer, heads, k, known=known, progress=advance)]
     return torch.cat([torch.empty(0, k, dtype=torch.long), *blocks])

@@ -66,5 +66,5 @@ class Untrained(TaskMethod):
         text = (self.method.__doc__ or "").strip().split("\n")[0].rstrip(".")
         return text[:1].lower() + text[1:]
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         return self.method.scorer(view)

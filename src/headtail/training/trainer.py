@@ -149,7 +149,7 @@ class GnnMethod(Learner[Batch]):
         graph = MessageGraph.build(view, self._table(seen), how, layers, self._placement.on_disk, kept, self.ranks)
         return graph.rounded(torch.bfloat16) if self.rounds else graph
 
-    def scorer(self, view: GraphView) -> Scorer:
+    def encode(self, view: GraphView) -> Scorer:
         """Encodes all nodes with full neighbourhoods, in evaluation mode."""
         self.model.eval()
         seen = self.surroundings(view)
