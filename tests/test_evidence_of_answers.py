@@ -31,7 +31,8 @@ from headtail.graph.store import GRAPH_FILE
 from headtail.graph.task import LinkTask, make_task
 from headtail.graph.view import GraphView, ServingView
 from headtail.methods import make_method, summaries
-from headtail.serving.across import best_tails
+from headtail.serving.answering import Answering
+from headtail.serving.answers import Answers, best_tails
 from headtail.training.observer import Observer
 from tiny_runs import SMALL, predictor, small_graph, timeless, trained
 
@@ -83,7 +84,7 @@ def test_nothing_that_judges_sees_the_links_it_judges_by(
         model.reliability,
         partial(model.predict, [("p00", "p01")], probability=True, evidence="training"),
     ):
-        model._scorers, model._calibration = {}, None
+        model._answering, model._calibration = Answering(model.method, model.config), None
         seen.clear()
         judge()
         assert hold_none_of(seen, model.task, "test")
@@ -109,7 +110,7 @@ def judges(task: LinkTask) -> list[Callable[[Scorer], object]]:
         lambda scorer: evaluate_part(scorer, task, "valid"),
         lambda scorer: held_out_scores(scorer, test, task.metric),
         lambda scorer: calibrate(scorer, task),
-        lambda scorer: evaluate_lists(task, "test", 5, partial(best_tails, scorer)),
+        lambda scorer: evaluate_lists(task, "test", 5, partial(best_tails, Answers.exactly(scorer))),
     ]
 
 
@@ -158,7 +159,8 @@ def test_what_is_asked_decides_and_changes_no_figure(model: LinkPredictor) -> No
     assert not every["score"].equals(training["score"])
     assert timeless(model.evaluate()) == before
     assert model.reliability() == reliability
-    assert sorted(model._scorers) == ["all", "training"]
+    assert {type(view) for view in model.answering.views} == {GraphView, ServingView}
+    assert len(model.answering.views) == 2
     pair = [("p00", "p01")]
     same = model.predict(pair, probability=True, evidence="training")["probability"]
     assert same.tolist() == model._calibrated().probabilities(

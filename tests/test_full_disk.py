@@ -140,7 +140,7 @@ def test_a_graph_that_does_not_fit_leaves_the_old_one(disk: Disk) -> None:
 
 
 def _result(data: str) -> RunResult:
-    values = {"str": data, "int": 1, "float": 0.5, "dict": {}, "list": []}
+    values = {"str": data, "int": 1, "float": 0.5, "dict": {}, "list": [], "int | None": 1, "NoneType": None}
     kinds = {field.name: str(getattr(field.type, "__name__", field.type)).split("[")[0] for field in fields(RunResult)}
     return RunResult(**{name: values[kind] for name, kind in kinds.items()})
 

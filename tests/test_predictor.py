@@ -11,8 +11,8 @@ from headtail import LinkPredictor
 from headtail.config import make_config
 from headtail.errors import ConfigError, DataError, HeadtailError, RunError
 from headtail.evaluation.calibration import fit_calibration
-from headtail.predictor import LeaveOut
 from headtail.runs import portable_settings
+from headtail.serving.questions import LeaveOut, Question
 from headtail.training.observer import Observer
 from tiny_runs import predictor, same_weights, small_graph, timeless, trained, weights
 
@@ -180,7 +180,7 @@ def test_recommend_takes_one_name_several_or_all(model: LinkPredictor) -> None:
     assert two["head"].tolist() == ["p30"] * 3 + ["p07"] * 3
     assert two["tail"].tolist()[3:] == one["tail"].tolist()
     assert len(model.recommend(k=3)) == 180
-    blocks = list(model.recommend_blocks(("p30", "p07"), 3))
+    blocks = list(model.recommend_blocks(("p30", "p07"), Question(3)))
     pd.testing.assert_frame_equal(pd.concat(blocks, ignore_index=True), two)
 
 

@@ -24,6 +24,7 @@ SMALL: dict[str, Any] = {
     "links_per_batch": 64,
     "eval_negatives": 20,
     "device": "cpu",
+    "answers": "exact",
 }
 TIMINGS = {"seconds", "links_per_second", "evaluation_seconds", "train_seconds"}
 

@@ -188,6 +188,11 @@ class EvaluationConfig(Section):
     test_graph: Literal["train", "train+valid"] = Field(
         "train", description="links the encoder may see when the test links are scored"
     )
+    answers: Literal["chosen", "exact"] = Field(
+        "chosen",
+        description="what recommend ranks: chosen: candidates, by what is best on the validation links; exact: all "
+        "nodes, by the method's own score, as methods that learn nothing always do",
+    )
 
 
 class Config(Section):
@@ -252,8 +257,8 @@ def _number(setting: str, value: object) -> object:
 
 
 def load_config(file: Path) -> Config:
-    """Reads a complete configuration as `Config.to_yaml` wrote it."""
-    return make_config("paper", file)
+    """Reads a complete configuration as `Config.to_yaml` wrote it; that of 0.1.0, which did not choose, is exact."""
+    return make_config("paper", file, {} if "answers" in _read_yaml(file) else {"answers": "exact"})
 
 
 def _read_yaml(file: Path) -> dict[str, object]:

@@ -1,10 +1,8 @@
 """LinkPredictor, the front door: fit, evaluate, predict, recommend, save, load."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import pandas as pd
 import torch
@@ -12,13 +10,11 @@ import torch
 from headtail.card import model_card
 from headtail.config import Config, make_config
 from headtail.contract import Scorer
-from headtail.errors import ConfigError, DataError, HeadtailError, did_you_mean
-from headtail.evaluation.all_nodes import evaluate_lists
+from headtail.errors import DataError, HeadtailError
 from headtail.evaluation.calibration import Calibration, calibrate, check_prior
-from headtail.evaluation.figures import ranked_among
 from headtail.evaluation.heads import HEADS_AFTER_TRAINING, HEADS_SAMPLED
 from headtail.evaluation.metrics import Metric
-from headtail.evaluation.parts import Validation, evaluate_part
+from headtail.evaluation.parts import Validation
 from headtail.evaluation.reliability import Reliability, measure_reliability
 from headtail.evaluation.scoring import held_out_scores, scores_of
 from headtail.files import write_text
@@ -26,20 +22,18 @@ from headtail.graph.graph import Graph
 from headtail.graph.names import Name
 from headtail.graph.store import fingerprint
 from headtail.graph.task import LinkTask, make_task
+from headtail.judged import judged
 from headtail.methods import check_names, make_method
 from headtail.presets import DEFAULT_PRESET
 from headtail.ranks import current
-from headtail.runs import CARD_FILE, begin_run, check_folder, new_run, watching, write_history
-from headtail.serving.across import best_tails, top_k_across
-from headtail.serving.evidence import AnswersFrom, scorer_from
-from headtail.serving.tables import named_rows
+from headtail.runs import ANSWERS_FILE, CARD_FILE, begin_run, check_folder, new_run, watching, write_history
+from headtail.serving.answering import Answering
+from headtail.serving.evidence import AnswersFrom, chosen_evidence, view_for
+from headtail.serving.questions import LeaveOut, Names, Question, answer, nodes_of
 from headtail.stored_run import read_run
 from headtail.training.checkpoint import save_model
-from headtail.training.counters import COUNTERS
 from headtail.training.observer import Observer, Record
 from headtail.training.task_method import TaskMethod
-
-LeaveOut = Literal["known", "training", "nothing"]
 
 
 class LinkPredictor:
@@ -69,8 +63,7 @@ class LinkPredictor:
         self.best_epoch = 0
         self.finished = False
         self.result: Record | None = None
-        self._method: TaskMethod | None = None
-        self._scorers: dict[AnswersFrom, Scorer] = {}
+        self._answering: Answering | None = None
         self._calibration: Calibration | None = None
 
     # ---- learning ----
@@ -121,7 +114,7 @@ class LinkPredictor:
             raise KeyboardInterrupt("training was interrupted before the first epoch ended; nothing was learned.")
         self.history, self.best_epoch = progress.history, progress.best_epoch
         self.finished = progress.epoch == method.epochs
-        self._method, self._scorers, self._calibration = method, {}, None
+        self._answering, self._calibration = Answering(method, self.config), None
         if folder is not None:
             self._write_model(folder, heads_sampled)
         return self
@@ -136,26 +129,7 @@ class LinkPredictor:
             heads_sampled: of so many heads at most, also say what lists are worth, as `all_nodes`: links ranked
                 among all nodes. 0 leaves it out.
         """
-        start = time.perf_counter()
-        task = self.task
-        scorer = self._test_scorer() if part == "test" else self.method.scorer(task.train_view)
-        metrics = evaluate_part(scorer, task, part)
-        ranked = partial(best_tails, scorer, known=task.train_view.out_rows, shown="ranking among all nodes")
-        seconds = time.perf_counter() - start
-        last = self.history[-1] if self.history else {}
-        return {
-            "split": part,
-            "metric": task.metric,
-            "protocol": task.protocol,
-            **metrics,
-            "ranked_among": ranked_among(task, part),
-            **evaluate_lists(task, part, heads_sampled, ranked),
-            "best_epoch": self.best_epoch,
-            "epochs": len(self.history),
-            "train_seconds": sum(record["seconds"] for record in self.history),
-            "evaluation_seconds": seconds,
-            "per_epoch": {name: last.get(name, 0) for name in COUNTERS},
-        }
+        return judged(self.answering, part, heads_sampled, self.history, self.best_epoch)
 
     def reliability(self) -> Reliability:
         """Judges on the test links the probabilities that were calibrated on the validation links."""
@@ -189,55 +163,65 @@ class LinkPredictor:
         names = self.task.graph.names
         head_nodes, tail_nodes = names.find(heads, "the heads"), names.find(tails, "the tails")
         calibration = self._calibrated() if probability else None
-        scores = scores_of(scorer_from(self.method, evidence, self._scorers), head_nodes, tail_nodes)
+        scores = scores_of(self._scorer(evidence), head_nodes, tail_nodes)
         table = pd.DataFrame({"head": names.of(head_nodes), "tail": names.of(tail_nodes), "score": scores.numpy()})
         return table if calibration is None else table.assign(probability=calibration.probabilities(scores, prior))
 
     def recommend(
         self,
-        heads: Name | Sequence[Name] | None = None,
+        heads: Names | None = None,
         k: int = 10,
         leave_out: LeaveOut = "known",
         evidence: AnswersFrom | None = None,
+        *,
+        among: Names | None = None,
+        exclude: Names | None = None,
+        exact: bool = False,
+        probability: bool = False,
+        prior: float = 0.5,
     ) -> pd.DataFrame:
         """Returns the k likeliest new links of each head as columns head, tail, score, rank.
 
+        Candidates are found by cheap rules and ranked by what was best on the validation links (the model card says by
+        what); scores are those of that ranking, and compare within one head only.
+
         Args:
             heads: one name, several, or None for all nodes.
-            k: tails per head.
+            k: tails per head; fewer only where fewer are left.
             leave_out: links not to answer with: all that the data has ("known"), only those learned from
                 ("training"), or none ("nothing").
             evidence: links to answer from: all that the data has ("all", the default), held-out ones too, since
                 nothing is judged any more; or only those that the test is scored from ("training"), for who wants to
                 know which held-out links are found. The default is "training" where the graph is packed.
+            among: the only tails to answer with.
+            exclude: tails not to answer with.
+            exact: rank all nodes by the method's own score, the one of `predict`.
+            probability: add a column of that name, as `predict` does.
+            prior: as in `predict`.
         """
         empty = pd.DataFrame(columns=["head", "tail", "score", "rank"])
-        frames = list(self.recommend_blocks(heads, k, leave_out, evidence=evidence))
+        question = Question(k, leave_out, evidence, among, exclude, exact)
+        frames = list(self.recommend_blocks(heads, question, prior=prior if probability else None))
         return pd.concat(frames, ignore_index=True) if frames else empty
 
     def recommend_blocks(
         self,
-        heads: Name | Sequence[Name] | None = None,
-        k: int = 10,
-        leave_out: LeaveOut = "known",
+        heads: Names | None = None,
+        question: Question = Question(),  # noqa: B008, it is immutable
         progress: Callable[[int], None] | None = None,
-        evidence: AnswersFrom | None = None,
+        prior: float | None = None,
     ) -> Iterator[pd.DataFrame]:
-        """Like `recommend`, block by block, so that answers for every node need little memory."""
-        task = self.task
-        if heads is None:
-            nodes = torch.arange(task.graph.num_nodes)
-        else:
-            asked = list(heads) if isinstance(heads, Iterable) and not isinstance(heads, str) else [heads]
-            nodes = task.graph.names.find(asked, "the heads")
-        leaves_out = {"known": task.known, "training": task.train_view.out_rows, "nothing": None}
-        if leave_out not in leaves_out:
-            raise ConfigError(f"unknown leave_out {leave_out!r}; {did_you_mean(leave_out, leaves_out)}")
-        known = leaves_out[leave_out]
-        blocks = top_k_across(
-            scorer_from(self.method, evidence, self._scorers), nodes, k, known=known, progress=progress
-        )
-        return named_rows(blocks, task.graph.names)
+        """Like `recommend`, block by block, so that answers for every node need little memory.
+
+        Where a prior is given, there is a column of probabilities.
+        """
+        names = self.task.graph.names
+        nodes = torch.arange(names.num_nodes) if heads is None else nodes_of(heads, names, "the heads")
+        likely = None
+        if prior is not None:
+            check_prior(prior)
+            likely = partial(self._calibrated().probabilities, prior=prior)
+        return answer(self.answering, nodes, question, progress, likely)
 
     # ---- runs on disk ----
 
@@ -257,7 +241,7 @@ class LinkPredictor:
         """
         stored = read_run(Path(folder), device)
         predictor = LinkPredictor(config=stored.config)
-        predictor._method = stored.method
+        predictor._answering = Answering(stored.method, stored.config, stored.plan)
         predictor.history, predictor.best_epoch = stored.history, stored.best_epoch
         predictor.finished = len(predictor.history) == stored.method.epochs
         return predictor
@@ -274,26 +258,38 @@ class LinkPredictor:
         Raises:
             HeadtailError: nothing was trained yet.
         """
-        if self._method is None:
+        return self.answering.method
+
+    @property
+    def answering(self) -> Answering:
+        """What answers by the trained method.
+
+        Raises:
+            HeadtailError: nothing was trained yet.
+        """
+        if self._answering is None:
             raise HeadtailError("this predictor is not trained yet; call fit(graph) or LinkPredictor.load(folder).")
-        return self._method
+        return self._answering
 
     def _test_scorer(self) -> Scorer:
-        return scorer_from(self.method, "training", self._scorers)
+        return self._scorer("training")
+
+    def _scorer(self, evidence: AnswersFrom | None) -> Scorer:
+        return self.answering.scorer(view_for(self.task, chosen_evidence(self.task, evidence)))
 
     def _calibrated(self) -> Calibration:
         """Learns probabilities from the validation links once and keeps the result."""
         if self._calibration is None:
-            task = self.task
-            same_view = task.test_view is task.train_view
-            scorer = self._test_scorer() if same_view else self.method.scorer(task.train_view)
-            self._calibration = calibrate(scorer, task)
+            self._calibration = calibrate(self.answering.scorer(self.task.train_view), self.task)
         return self._calibration
 
     def _write_model(self, folder: Path, heads_sampled: int) -> None:
         method, leads = self.method, current().leads
         if leads:
             save_model(folder, method.weights(), fingerprint(method.task), self.best_epoch)
+        plan = self.answering.plan
+        if leads and plan is not None:
+            write_text(folder / ANSWERS_FILE, plan.as_json())
         result = self.result = self.evaluate(heads_sampled=heads_sampled)
         if leads:
             write_text(folder / CARD_FILE, model_card(method, self.config, result, self.finished))

@@ -81,6 +81,13 @@ class Ranks:
         """Returns the x of rank 0; shapes must agree."""
         return self.each(x)[0]
 
+    def text_of_first(self, text: str) -> str:
+        """Returns the text of rank 0."""
+        given = torch.tensor(list(text.encode()), dtype=torch.uint8)
+        told = given.new_zeros(int(self.of_first(torch.tensor(given.numel()))))
+        told[: given.numel()] = given[: told.numel()]
+        return bytes(self.of_first(told).tolist()).decode()
+
     def agree(self, what: str, text: str) -> None:
         """Makes sure that all ranks have the same text.
 

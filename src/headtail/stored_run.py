@@ -15,7 +15,8 @@ from headtail.graph.store import fingerprint, load_task
 from headtail.limits import refuse_beyond_memory
 from headtail.methods import check_names, make_method
 from headtail.ranks import current
-from headtail.runs import CONFIG_FILE, read_history, refuse_ways_out
+from headtail.runs import ANSWERS_FILE, CONFIG_FILE, read_history, refuse_ways_out
+from headtail.serving.plan import AnswerPlan
 from headtail.training.checkpoint import MODEL_FILE, load_model
 from headtail.training.observer import Record
 from headtail.training.task_method import TaskMethod
@@ -23,12 +24,13 @@ from headtail.training.task_method import TaskMethod
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A trained method with the settings and the history of its training."""
+    """A trained method with its settings, the history of its training, and how it answers."""
 
     config: Config
     method: TaskMethod
     best_epoch: int
     history: list[Record]
+    plan: AnswerPlan | None
 
 
 def read_run(folder: Path, device: str) -> StoredRun:
@@ -58,7 +60,13 @@ def read_run(folder: Path, device: str) -> StoredRun:
         method.restore(weights)
     except RuntimeError as error:
         raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
-    return StoredRun(config, method, best_epoch, read_history(folder))
+    return StoredRun(config, method, best_epoch, read_history(folder), _plan(folder))
+
+
+def _plan(folder: Path) -> AnswerPlan | None:
+    """Returns how the run answers; None where that was not found yet."""
+    path = folder / ANSWERS_FILE
+    return AnswerPlan.from_json(path.read_bytes(), str(path)) if path.is_file() else None
 
 
 def _refuse_misfit(config: Config, weights: dict[str, Tensor], folder: Path) -> None:

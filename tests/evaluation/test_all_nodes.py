@@ -21,7 +21,7 @@ from headtail.graph.graph import HeldOut
 from headtail.graph.load import load
 from headtail.graph.split import Split
 from headtail.graph.task import LinkTask, make_task
-from headtail.serving.across import best_tails
+from headtail.serving.answers import Answers, best_tails
 from random_graphs import as_links, graph_of, random_links
 from tiny_runs import small_graph
 
@@ -60,7 +60,7 @@ def test_figures_are_those_of_brute_force(task: LinkTask, part: str, most: int, 
     n = task.graph.num_nodes
     table = torch.randint(values, (n, n), generator=torch.Generator().manual_seed(seed)).float()
     truth = AllNodesTruth.of(task, part, most, seed)
-    tails = best_tails(TableScorer(table), truth.heads, truth.answers, known=task.train_view.out_rows)
+    tails = best_tails(Answers.exactly(TableScorer(table)), truth.heads, truth.answers, known=task.train_view.out_rows)
     found = truth.judge(tails)
     assert list(found) == FIGURES
     assert truth.heads.numel() <= most
@@ -79,7 +79,7 @@ def test_links_beyond_the_answers_count_nothing(directed: bool, part: str) -> No
     table += 10 * torch.rand(nodes, nodes, generator=torch.Generator().manual_seed(4))
     truth = AllNodesTruth.of(task, part, 70)
     assert (truth.heads.numel(), truth.answers) == (70, ANSWERS)
-    tails = best_tails(TableScorer(table), truth.heads, truth.answers, known=task.train_view.out_rows)
+    tails = best_tails(Answers.exactly(TableScorer(table)), truth.heads, truth.answers, known=task.train_view.out_rows)
     wanted = oracle(table, task, part, truth.heads.tolist())
     assert truth.judge(tails) == pytest.approx(wanted, abs=1e-12)
     assert 0 < wanted["recall@10"] < wanted["recall@50"] < 1

@@ -11,7 +11,7 @@ from headtail.errors import DataError
 from headtail.evaluation.evaluator import evaluate
 from headtail.graph.csr import CSR
 from headtail.ranks import Ranks
-from headtail.serving.across import top_k_across
+from headtail.serving.answers import Answers
 from headtail.serving.topk import TopK, top_k
 from random_graphs import random_links
 from threads_as_ranks import current, on_ranks
@@ -69,7 +69,7 @@ def test_top_k_is_that_of_one_process(heads: int, monkeypatch: pytest.MonkeyPatc
 
     def answer(ranks: Ranks) -> list[list[object]]:
         report = told.append if ranks.leads else None
-        return joined(list(top_k_across(Table(), asked, 20, known=known, progress=report)))
+        return joined(list(Answers.exactly(Table()).best(asked, 20, known, progress=report)))
 
     wanted = joined(list(top_k(Table(), asked, 20, known=known)))
     assert on_ranks(3, answer) == [wanted] * 3
@@ -78,4 +78,4 @@ def test_top_k_is_that_of_one_process(heads: int, monkeypatch: pytest.MonkeyPatc
 
 def test_wrong_arguments_are_refused_at_once() -> None:
     with pytest.raises(DataError, match="k must be at least 1"):
-        on_ranks(2, lambda ranks: top_k_across(Table(), torch.arange(3), 0))
+        on_ranks(2, lambda ranks: Answers.exactly(Table()).best(torch.arange(3), 0))

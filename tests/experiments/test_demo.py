@@ -90,7 +90,7 @@ def test_added_links_are_really_found(monkeypatch: pytest.MonkeyPatch, tiny: Gra
     monkeypatch.setattr(demo, "PACKAGES", tuple(f"p{node:02}" for node in range(60)))
     monkeypatch.setattr(demo, "PREDICTIONS", 59)
     years = demo._recommendations(model)["added"].dropna().tolist()
-    assert list(model._scorers) == ["training"]  # nothing was asked that shows the future
+    assert model.answering.views == [model.task.test_view]  # nothing was asked that shows the future
     split = model.task.split
     assert years.count(2025) == split.valid.positives.shape[1]
     assert years.count(2026) == split.test.positives.shape[1]

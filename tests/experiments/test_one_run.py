@@ -140,6 +140,7 @@ def test_the_key_ignores_seed_and_device_only() -> None:
         "evidence": "common",
         "supervision": "newest",
         "precision": "bf16",
+        "answers": "exact",
     }
     for name, section in SECTION_OF.items():
         value = getattr(getattr(plain, section), name)

@@ -47,6 +47,7 @@ def recommend(
     from headtail.ranks import joined
     from headtail.serving.evidence import FROM_TRAINING, chosen_evidence
     from headtail.serving.parts import write_in_parts
+    from headtail.serving.questions import Question
     from headtail.serving.tables import check_suffix
     from headtail.training.checkpoint import MODEL_FILE
 
@@ -61,17 +62,16 @@ def recommend(
         start = time.perf_counter()
         count = predictor.task.graph.num_nodes if names is None else len(names)
         leave_out: Literal["nothing", "known"] = "nothing" if include_known else "known"
+        question = Question(k, leave_out, chosen)
         with _progress(count, ranks.leads) as advance:
             if out is None:
-                links = pd.concat(
-                    list(predictor.recommend_blocks(names, k, leave_out, advance, chosen)), ignore_index=True
-                )
+                links = pd.concat(list(predictor.recommend_blocks(names, question, advance)), ignore_index=True)
                 rows = len(links)
             else:
                 asked = predictor.task.graph.names.array().tolist() if names is None else names
                 key = f"{file_digest(run / MODEL_FILE)} {asked} {k} {leave_out} {chosen}"
                 rows = write_in_parts(
-                    lambda first, last: predictor.recommend_blocks(asked[first:last], k, leave_out, advance, chosen),
+                    lambda first, last: predictor.recommend_blocks(asked[first:last], question, advance),
                     count,
                     out,
                     key,

@@ -23,7 +23,7 @@ from headtail.graph.load import load
 from headtail.graph.names import Name
 from headtail.graph.task import LinkTask
 from headtail.predictor import LinkPredictor
-from headtail.serving.across import best_tails
+from headtail.serving.answers import Answers, best_tails
 from headtail.training.progress import ProgressBar
 
 PACKAGES = ("blender", "docker.io", "fontforge", "gimp", "kicad")
@@ -97,7 +97,7 @@ def _heuristic_result(name: str, scorer: Scorer, task: LinkTask) -> Result:
     start = time.perf_counter()
     metrics = evaluate_part(scorer, task, "test")
     seconds = time.perf_counter() - start
-    ranked = partial(best_tails, scorer, known=task.train_view.out_rows)
+    ranked = partial(best_tails, Answers.exactly(scorer), known=task.train_view.out_rows)
     return _result(name, metrics, seconds, evaluate_lists(task, "test", HEADS_AFTER_TRAINING, ranked))
 
 
@@ -128,8 +128,7 @@ def _recommendations(predictor: LinkPredictor) -> pd.DataFrame:
     """Returns the best new links of well-known packages, with the release that really added them."""
     task = predictor.task
     # Links of 2025 and 2026 are what is to be found, so only those of training count as known, and as evidence.
-    frames = predictor.recommend_blocks(PACKAGES, PREDICTIONS, leave_out="training", evidence="training")
-    table = pd.concat(list(frames), ignore_index=True)
+    table = predictor.recommend(PACKAGES, PREDICTIONS, "training", "training")
     names = task.graph.names
     added: dict[tuple[Name, Name], int] = {}
     for year, part in ((2025, task.split.valid), (2026, task.split.test)):

@@ -21,7 +21,8 @@ from headtail.experiments.variants import Settings, Variant, settings_of
 from headtail.graph.graph import Graph
 from headtail.graph.task import LinkTask, make_task
 from headtail.methods import check_names, make_method
-from headtail.serving.across import best_tails
+from headtail.serving.answering import Answering
+from headtail.serving.answers import best_tails
 from headtail.training.checkpoint import Progress
 from headtail.training.counters import COUNTERS
 from headtail.training.observer import Observer, Record
@@ -116,19 +117,20 @@ def run_once(
     if progress.epoch < method.epochs:
         raise KeyboardInterrupt
     start = time.perf_counter()
-    scorer = method.scorer(task.test_view) if judged else None
+    answering = Answering(method, config)
+    scorer = answering.scorer(task.test_view) if judged else None
     test = -1.0 if scorer is None else evaluate_part(scorer, task, "test")[task.metric]
     evaluation_seconds = time.perf_counter() - start
     lists = {}
-    if scorer is not None:
-        ranked = partial(best_tails, scorer, known=task.train_view.out_rows)
+    if judged and heads_sampled:
+        ranked = partial(best_tails, answering.of(task.test_view), known=task.train_view.out_rows)
         lists = evaluate_lists(task, "test", heads_sampled, ranked)
     if judge is None:
         valid = -1.0
     elif progress.history:
         valid = progress.best_value
     else:
-        valid = evaluate_part(method.scorer(task.train_view), task, "valid")[task.metric]
+        valid = evaluate_part(answering.scorer(task.train_view), task, "valid")[task.metric]
     last: Record = progress.history[-1] if progress.history else {}
     return RunResult(
         data=source.name,

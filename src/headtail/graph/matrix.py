@@ -1,6 +1,6 @@
 """Rows of a graph as SciPy's sparse matrices, whose products are fast on a CPU."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -22,6 +22,6 @@ def to_scipy(rows: CSR, dtype: DTypeLike = np.float64) -> Matrix:
     return sparse.csr_array((np.ones(columns.size, dtype), columns, pointers), shape=(rows.num_rows, rows.num_cols))
 
 
-def scale_columns(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:
+def scale_columns(matrix: Matrix, scale: NDArray[np.floating[Any]]) -> Matrix:
     """Returns matrix · diag(scale), sharing the pattern."""
     return sparse.csr_array((matrix.data * scale[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)

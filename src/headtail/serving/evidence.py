@@ -2,13 +2,10 @@
 
 from typing import Literal, get_args
 
-from headtail.contract import Scorer
 from headtail.errors import ConfigError, did_you_mean
 from headtail.graph.packed.graph import PackedGraph
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
-from headtail.memory import keep_freed_memory
-from headtail.training.task_method import TaskMethod
 
 AnswersFrom = Literal["all", "training"]
 FROM_TRAINING = "answered from the training links alone: the graph is packed, and no others are laid out."
@@ -34,17 +31,3 @@ def view_for(task: LinkTask, evidence: AnswersFrom) -> GraphView:
         ConfigError: all are asked for, and the graph is packed.
     """
     return task.serving_view if evidence == "all" else task.test_view
-
-
-def scorer_from(method: TaskMethod, asked: AnswersFrom | None, kept: dict[AnswersFrom, Scorer]) -> Scorer:
-    """Returns the scorer in `kept` that answers from what is asked for; encodes all nodes where it is not there yet.
-
-    Raises:
-        ConfigError: there is no such evidence, or the graph is packed and all links are asked for.
-    """
-    evidence = chosen_evidence(method.task, asked)
-    if evidence not in kept:
-        view = view_for(method.task, evidence)
-        keep_freed_memory()
-        kept[evidence] = method.scorer(view)
-    return kept[evidence]

@@ -5,14 +5,16 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from headtail.contract import Scorer
 from headtail.errors import DataError
-from headtail.evaluation.nan import refuse_counted_nan
+from headtail.evaluation.nan import refuse_counted_nan, refuse_nan
 from headtail.graph.csr import CSR
 from headtail.kernels.blocks import block_size, shrinking
 from headtail.memory import hand_back_surplus
+from headtail.serving.candidates import Lists
 
 # Pairs scored at once where the caller sets no block sizes, and nothing is known about what a pair takes of a GPU.
 PAIR_BUDGET = 2**20
@@ -43,6 +45,7 @@ def top_k(
     k: int,
     *,
     known: CSR | None = None,
+    among: Tensor | None = None,
     block_heads: int | None = None,
     block_tails: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -57,6 +60,7 @@ def top_k(
         heads: [H] node numbers.
         k: how many tails per head.
         known: links to leave out, row h holding the tails of head h. None leaves out only the head itself.
+        among: bool [N], the only tails to answer with; None: all.
         block_heads: heads scored at once; by default as many as suit the device. Where GPU memory does not last,
             there will be fewer.
         block_tails: tails scored at once; likewise.
@@ -66,16 +70,17 @@ def top_k(
         DataError: k, the heads or the known links do not fit the graph, or scores are NaN.
         ConfigError: GPU memory does not do for a single pair.
     """
-    _check(scorer, heads, k, known)
+    check_asked(scorer.num_nodes, heads, k, known)
     heads = heads.to(scorer.device, torch.long)
     known = None if known is None else known.to(scorer.device)
+    among = None if among is None else among.to(scorer.device)
     budget = block_size(scorer.device, scorer.cell_bytes, PAIR_BUDGET)
     sizes = block_sizes(heads.numel(), scorer.num_nodes, block_heads, block_tails, budget)
 
     def blocks() -> Iterator[TopK]:
         done, pairs = 0, sizes[0] * sizes[1]
         while done < heads.numel():
-            work = partial(_first_block, scorer, heads[done:], k, known, sizes)
+            work = partial(_first_block, scorer, heads[done:], k, known, among, sizes)
             found, pairs = shrinking(work, pairs, "finding the best tails")
             yield found
             done += found.heads.numel()
@@ -104,7 +109,15 @@ def block_sizes(
     return block_heads, max(1, min(block_tails, num_nodes))
 
 
-def _first_block(scorer: Scorer, heads: Tensor, k: int, known: CSR | None, sizes: tuple[int, int], pairs: int) -> TopK:
+def _first_block(
+    scorer: Scorer,
+    heads: Tensor,
+    k: int,
+    known: CSR | None,
+    among: Tensor | None,
+    sizes: tuple[int, int],
+    pairs: int,
+) -> TopK:
     """Answers the first of the heads, in blocks of the given sizes cut down to so many pairs: heads first, then tails.
 
     Raises:
@@ -113,13 +126,28 @@ def _first_block(scorer: Scorer, heads: Tensor, k: int, known: CSR | None, sizes
     height, width = sizes
     height = max(1, min(height, pairs // width))
     width = max(1, min(width, pairs // height))
-    block, bad = _best_tails(scorer, heads[:height], k, known, width)
+    block, bad = _best_tails(scorer, heads[:height], k, known, among, width)
     refuse_counted_nan(int(bad), block.heads.numel() * scorer.num_nodes, "candidates")
     return block
 
 
+def best_candidates(lists: Lists, scores: Tensor, k: int) -> TopK:
+    """Returns the k best candidates of every head by scores [B, T] of theirs, equals by smaller tail number.
+
+    Raises:
+        DataError: scores are NaN.
+    """
+    refuse_nan(scores, "candidates")
+    found = scores.sort(dim=1, descending=True, stable=True)  # tails ascend
+    tails = lists.tails.gather(1, found.indices[:, :k]).masked_fill(found.values[:, :k] == -torch.inf, -1)
+    missing = (0, k - tails.shape[1])
+    return TopK(lists.heads, F.pad(tails, missing, value=-1), F.pad(found.values[:, :k], missing, value=-torch.inf))
+
+
 @torch.no_grad()
-def _best_tails(scorer: Scorer, heads: Tensor, k: int, known: CSR | None, width: int) -> tuple[TopK, Tensor]:
+def _best_tails(
+    scorer: Scorer, heads: Tensor, k: int, known: CSR | None, among: Tensor | None, width: int
+) -> tuple[TopK, Tensor]:
     """Keeps a running top-k of one block of heads [B] over blocks of `width` tails; counts scores that are NaN."""
     owner = torch.arange(heads.numel(), device=heads.device)
     barred = heads
@@ -133,6 +161,8 @@ def _best_tails(scorer: Scorer, heads: Tensor, k: int, known: CSR | None, width:
         scores = scorer.score_rows(heads, first, last).to(torch.float32)
         bad += scores.isnan().sum()
         _bar(scores, owner, barred - first)
+        if among is not None:
+            scores.masked_fill_(~among[first:last], torch.nan)
         best = torch.cat([best, _contenders(scores, first, k)], dim=1)
         best = best.topk(min(k, best.shape[1])).values
     tails, scores = _decode(best)
@@ -207,8 +237,12 @@ def _flip_negatives(bits: Tensor) -> Tensor:
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-def _check(scorer: Scorer, heads: Tensor, k: int, known: CSR | None) -> None:
-    nodes = scorer.num_nodes
+def check_asked(nodes: int, heads: Tensor, k: int, known: CSR | None) -> None:
+    """Refuses questions that do not fit a graph of so many nodes.
+
+    Raises:
+        DataError: k, the heads or the known links do not.
+    """
     if k < 1:
         raise DataError(f"k must be at least 1, not {k}.")
     if k > nodes - 1:

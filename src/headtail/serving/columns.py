@@ -1,0 +1,75 @@
+"""What the second stage reads of a head's candidates: the word of every source, their ends, and features compared."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headtail.graph.matrix import Nodes
+from headtail.serving.candidates import Lists
+from headtail.serving.sight import Sight
+
+# Numbers of links are told in steps of about 2: told exactly, they would name single nodes, and what is learned of
+# nodes that were sought after for a while does not last.
+STEP = 0.7
+# A head's tails whose features are compared with every candidate one by one; the mean is of all.
+TAILS_COMPARED = 50
+# Columns that are read off features.
+FEATURE_COLUMNS = (
+    *("alike", "place: alike", "like head", "like tails", "like its heads", "both", "like its tails", "like a tail"),
+)
+
+
+def columns_of(lists: Lists, sight: Sight) -> dict[str, Tensor]:
+    """Returns float32 [B, T] columns by name; what they say where a tail is −1 means nothing."""
+    there = lists.tails >= 0
+    tails = lists.tails.clamp(min=0)
+    found = dict(lists.values)
+    found |= {f"place: {name}": places(values.masked_fill(~there, -torch.inf)) for name, values in lists.values.items()}
+    found["candidates"] = _steps(there.sum(dim=1, keepdim=True)).expand_as(tails)
+    for end, nodes in (("head", lists.heads[:, None]), ("tail", tails)):
+        for way, degree in (("out", sight.out_degree), ("in", sight.in_degree)):
+            found[f"{way} of {end}"] = _steps(_at(degree, nodes)).expand_as(tails)
+            if sight.dated:
+                newest = sight.newest.out_degree if way == "out" else sight.newest.in_degree
+                found[f"new {way} of {end}"] = _steps(_at(newest, nodes)).expand_as(tails)
+    if "paths" in found:
+        found["paths per head"] = found["paths"] / _at(sight.in_degree, tails).clamp(min=1)
+        found["paths per tail"] = found["paths"] / _at(sight.out_degree, lists.heads)[:, None].clamp(min=1)
+    return found | ({} if sight.features is None else _compared(lists.heads, tails, sight))
+
+
+def places(values: Tensor) -> Tensor:
+    """Returns float32 [B, T], the logarithm of the place of each value in its row, the largest first."""
+    order = values.argsort(dim=1, descending=True, stable=True)
+    place = torch.empty_like(order).scatter_(1, order, torch.arange(values.shape[1]).expand_as(order))
+    return place.float().log1p()
+
+
+def _steps(counts: Tensor) -> Tensor:
+    return (counts.float().log1p() / STEP).round()
+
+
+def _at(degree: Nodes, nodes: Tensor) -> Tensor:
+    return torch.from_numpy(degree)[nodes].float()
+
+
+def _compared(heads: Tensor, tails: Tensor, sight: Sight) -> dict[str, Tensor]:
+    """Returns cosines of features: of head and candidate, and of each with what the other is linked with."""
+    rows, to_tails, to_heads = (torch.from_numpy(table) for table in sight.described_links)
+    own, tail = rows[heads][:, :, None], rows[tails]
+    mean, its_heads = to_tails[heads][:, :, None], to_heads[tails]
+    linked = sight.view.out_rows
+    owner, entry = linked.entries_of(heads)
+    place = torch.arange(owner.numel()) - (linked.degrees[heads].cumsum(0) - linked.degrees[heads])[owner]
+    few = place < TAILS_COMPARED
+    width = max(1, min(TAILS_COMPARED, int(linked.degrees[heads].max())))
+    others = torch.zeros(heads.numel(), width, rows.shape[1])
+    others[owner[few], place[few]] = rows[linked.col[entry[few]]]
+    return {
+        "like head": (tail @ own).squeeze(2),
+        "like tails": (tail @ mean).squeeze(2),
+        "like its heads": (its_heads @ own).squeeze(2),
+        "both": (its_heads @ mean).squeeze(2),
+        "like its tails": (to_tails[tails] @ mean).squeeze(2),
+        "like a tail": F.relu(tail @ others.transpose(1, 2)).amax(dim=2),
+    }

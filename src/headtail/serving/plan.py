@@ -1,0 +1,141 @@
+"""What answers are made by: sources with budgets, trees, and how both and the first scorer are put together.
+
+A plan is plain data, found once after training (`choice`), kept with the run, and turned into a ranking for any view.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import ClassVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from headtail.contract import Scorer
+from headtail.errors import RunError
+from headtail.serving import sources  # noqa: F401, registers those that come with headtail
+from headtail.serving.candidates import SOURCES, Candidates
+from headtail.serving.rankings import Blend, ByScorer, BySource, ByTrees, Ranking
+from headtail.serving.sight import Sight
+
+FIRST = "first scorer"
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Trees of a second stage: LightGBM's text, and the columns that they read."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    columns: list[str]
+    text: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One ranking, or a blend of two: names of trees or of sources, or the first scorer.
+
+    Attributes:
+        one, other: the names; the first scorer looks at the best candidates of `one`.
+        share: what `one` counts for in a blend.
+    """
+
+    one: str
+    other: str | None = None
+    share: float = 1.0
+
+    def __str__(self) -> str:
+        if self.other is None:
+            return self.one
+        return f"{round(100 * self.share)} % {self.one}, {round(100 * (1 - self.share))} % {self.other}"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A choice and what it is worth on validation links, ranked among all nodes."""
+
+    choice: Choice
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True)
+class AnswerPlan:
+    """How the candidates of a graph are found and ranked.
+
+    Attributes:
+        budgets: how many tails each source proposes, by name.
+        trees: by name, those that the choice needs.
+        choice: how candidates are ranked.
+        shortlist: what the candidates of the first scorer are chosen by.
+        table: everything that was compared.
+        held: of the tails that the first scorer ranks among the ten best of all nodes, the share that are candidates,
+            for heads of few, some and many links; empty where that was not measured.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    budgets: dict[str, int]
+    trees: dict[str, Trees]
+    choice: Choice
+    shortlist: str
+    table: list[Judged] = field(default_factory=list)
+    held: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> str:
+        """Returns what `from_json` reads."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @staticmethod
+    def from_json(content: bytes, where: str) -> "AnswerPlan":
+        """Reads a plan that may come from a stranger.
+
+        Raises:
+            RunError: it is none, or names sources that are not there.
+        """
+        try:
+            plan = _PLANS.validate_json(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise RunError(f"{where} is damaged ({place}: {first['msg'].lower()}); train again.") from error
+        named = {plan.shortlist, plan.choice.one, plan.choice.other or FIRST} - {FIRST}
+        missing = [name for name in (*plan.budgets, *named - set(plan.trees)) if name not in SOURCES]
+        if missing or not plan.budgets or not named <= set(plan.trees) | set(plan.budgets):
+            raise RunError(
+                f"{where} names {', '.join(missing) or 'rankings'} that this version does not have; train again."
+            )
+        return plan
+
+    def candidates(self, sight: Sight) -> Candidates:
+        """Returns the sources of a view."""
+        return Candidates([SOURCES[name](sight) for name in self.budgets], self.budgets)
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether the first scorer takes part."""
+        return FIRST in (self.choice.one, self.choice.other)
+
+    def ranking(self, sight: Sight, first: Callable[[], Scorer]) -> Ranking:
+        """Returns how candidates are ranked; `first` makes the first scorer, if it takes part."""
+        made: dict[str, Ranking] = {}
+
+        def named(name: str) -> Ranking:
+            if name not in made:
+                made[name] = self._ranking(name, sight, first, named)
+            return made[name]
+
+        choice = self.choice
+        return (
+            named(choice.one) if choice.other is None else Blend(named(choice.one), named(choice.other), choice.share)
+        )
+
+    def _ranking(
+        self, name: str, sight: Sight, first: Callable[[], Scorer], named: Callable[[str], Ranking]
+    ) -> Ranking:
+        if name == FIRST:
+            return ByScorer(first(), named(self.shortlist))
+        if name in self.trees:
+            return ByTrees(self.trees[name].text, tuple(self.trees[name].columns), sight)
+        return BySource(name)
+
+
+_PLANS: TypeAdapter[AnswerPlan] = TypeAdapter(AnswerPlan)

@@ -1,0 +1,113 @@
+"""What sources of candidates look at: the links of a view as matrices, and what nodes are described by."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headtail.graph.matrix import Matrix, Nodes, to_scipy
+from headtail.graph.view import GraphView
+
+# The newest links are those of the newest moments that hold this share of all.
+NEWEST_SHARE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """The links of a view, and the nodes' own features if there are any; all in host memory.
+
+    Attributes:
+        view: the links.
+        features: float32 [N, d] or None.
+    """
+
+    view: GraphView
+    features: Tensor | None = None
+
+    @staticmethod
+    def of(view: GraphView, features: Tensor | None = None) -> "Sight":
+        """Returns what sources see of a view, wherever it lies."""
+        return Sight(view if view.links.device.type == "cpu" else view.to("cpu"), features)
+
+    @property
+    def num_nodes(self) -> int:
+        return self.view.num_nodes
+
+    @property
+    def directed(self) -> bool:
+        return self.view.directed
+
+    @cached_property
+    def out(self) -> Matrix:
+        """Head × tail, ones."""
+        return to_scipy(self.view.out_rows, np.float32)
+
+    @cached_property
+    def into(self) -> Matrix:
+        """Tail × head, ones."""
+        return to_scipy(self.view.in_rows, np.float32) if self.directed else self.out
+
+    @cached_property
+    def around(self) -> Matrix:
+        """The symmetric graph, ones."""
+        return to_scipy(self.view.neighbours, np.float32) if self.directed else self.out
+
+    @cached_property
+    def out_degree(self) -> Nodes:
+        return np.diff(self.out.indptr).astype(np.int64)
+
+    @cached_property
+    def in_degree(self) -> Nodes:
+        return np.diff(self.into.indptr).astype(np.int64)
+
+    @cached_property
+    def popular(self) -> Nodes:
+        """All nodes, those with the most heads first, equals by number."""
+        return np.argsort(-self.in_degree, kind="stable")
+
+    @cached_property
+    def dated(self) -> bool:
+        """Whether links have dates that differ."""
+        times = self.view.times
+        return times is not None and times.numel() > 0 and int(times.min()) < int(times.max())
+
+    @cached_property
+    def newest(self) -> "Sight":
+        """The newest links alone, where links are dated."""
+        assert self.view.times is not None
+        moments, counts = torch.unique(self.view.times, return_counts=True)
+        before = counts.flip(0).cumsum(0) < NEWEST_SHARE * counts.sum()
+        since = moments[moments.numel() - 1 - int(before.sum())]
+        chosen = self.view.links[:, self.view.times >= since]
+        return Sight(GraphView(self.num_nodes, self.directed, chosen))
+
+    @cached_property
+    def described(self) -> NDArray[np.float32]:
+        """float32 [N, d]: features as centred rows of length 1."""
+        assert self.features is not None
+        rows: NDArray[np.float32] = F.normalize(
+            self.features.float() - self.features.float().mean(dim=0), dim=1
+        ).numpy()
+        return rows
+
+    @cached_property
+    def described_links(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """float32 [N, d] each: `described`, and its means over the tails and over the heads of every node."""
+        rows = self.described
+        of_tails = _means(self.out, rows)
+        return rows, of_tails, _means(self.into, rows) if self.directed else of_tails
+
+
+def _means(links: Matrix, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    sums = np.asarray(links @ rows, dtype=np.float32)
+    means: NDArray[np.float32] = sums * falling(np.diff(links.indptr).astype(np.int64))[:, None]
+    return means
+
+
+def falling(values: Nodes, power: float = 1.0) -> NDArray[np.float32]:
+    """Returns 1 / values^power, values below 1 counting as 1."""
+    return (np.maximum(values, 1).astype(np.float64) ** -power).astype(np.float32)

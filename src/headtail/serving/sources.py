@@ -1,0 +1,210 @@
+"""The sources of candidates that come with headtail. Each is a rule of a line; CONTRIBUTING.md says how to add one."""
+
+from abc import abstractmethod
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from headtail.graph.matrix import Matrix, Nodes, scale_columns
+from headtail.serving.candidates import SOURCES, CandidateSource
+from headtail.serving.item_tables import item_table
+from headtail.serving.sight import Sight, falling
+
+# Nodes of more neighbours than this tell nearly nothing about any two of them.
+MOST_NEIGHBOURS = 3000
+ALIKE, FACTORS, POPULAR = 50, 64, 100
+# Features are compared with this many rows at a time.
+ROWS_COMPARED = 2**16
+
+
+class _ThroughItems(CandidateSource):
+    """Sums what each tail of the head says about further tails: a row of a table made once."""
+
+    @abstractmethod
+    def table(self) -> Matrix:
+        """Returns [N, N]: row z is what a link to z says about links to others."""
+
+    @cached_property
+    def _table(self) -> Matrix:
+        return self.table()
+
+    def scores(self, heads: Nodes) -> Matrix:
+        return self.sight.out[heads] @ self._table
+
+
+@SOURCES.register("paths")
+class Paths(_ThroughItems):
+    """Paths of three links: tails of the heads that share a tail with this head, who hand on equal shares."""
+
+    name = "paths"
+
+    def table(self) -> Matrix:
+        return item_table(self.sight, self.sight.out)
+
+
+@SOURCES.register("walks")
+class Walks(_ThroughItems):
+    """Random walks of three links, popular ends damped: as paths, but a head of many tails says less about each."""
+
+    name = "walks"
+
+    def table(self) -> Matrix:
+        s = self.sight
+        damped = scale_columns(s.out, falling(s.in_degree, 0.5))
+        damped.data *= np.repeat(falling(s.out_degree), s.out_degree)
+        return item_table(s, damped)
+
+
+@SOURCES.register("recent")
+class Recent(_ThroughItems):
+    """Paths of three links whose last is one of the newest."""
+
+    name = "recent"
+
+    @classmethod
+    def unavailable(cls, sight: Sight) -> str | None:
+        return None if sight.dated else "links are not dated"
+
+    def table(self) -> Matrix:
+        return item_table(self.sight, self.sight.newest.out)
+
+
+class _ThroughNeighbours(CandidateSource):
+    """Sums a weight over the neighbours that head and tail have in common, in the symmetric graph."""
+
+    @abstractmethod
+    def weight(self, degree: Nodes) -> NDArray[np.float32]:
+        """Returns float32 [N], what a common neighbour of each of these degrees adds."""
+
+    @cached_property
+    def _left(self) -> Matrix:
+        degree = np.diff(self.sight.around.indptr).astype(np.int64)
+        return scale_columns(self.sight.around, np.where(degree <= MOST_NEIGHBOURS, self.weight(degree), 0))
+
+    def right(self) -> Matrix:
+        """Returns the links that lead from common neighbours to tails."""
+        return self.sight.around
+
+    def scores(self, heads: Nodes) -> Matrix:
+        return self._left[heads] @ self.right()
+
+
+@SOURCES.register("common")
+class Common(_ThroughNeighbours):
+    """Common neighbours, each weighing the less the more neighbours it has (Adamic–Adar)."""
+
+    name = "common"
+
+    def weight(self, degree: Nodes) -> NDArray[np.float32]:
+        return (1 / np.log(np.maximum(degree, 2))).astype(np.float32)
+
+
+@SOURCES.register("allocation")
+class Allocation(_ThroughNeighbours):
+    """Common neighbours that hand on equal shares (resource allocation)."""
+
+    name = "allocation"
+
+    def weight(self, degree: Nodes) -> NDArray[np.float32]:
+        return falling(degree)
+
+
+@SOURCES.register("new neighbours")
+class NewNeighbours(Allocation):
+    """Resource allocation over common neighbours that got their link to the tail of late."""
+
+    name = "new neighbours"
+
+    @classmethod
+    def unavailable(cls, sight: Sight) -> str | None:
+        return None if sight.dated else "links are not dated"
+
+    def right(self) -> Matrix:
+        return self.sight.newest.around
+
+
+@SOURCES.register("onward")
+class Onward(CandidateSource):
+    """Tails of the head's tails."""
+
+    name = "onward"
+
+    @classmethod
+    def unavailable(cls, sight: Sight) -> str | None:
+        return None if sight.directed else "links have no direction, so these are common neighbours"
+
+    def scores(self, heads: Nodes) -> Matrix:
+        return self.sight.out[heads] @ self.sight.out
+
+
+@SOURCES.register("siblings")
+class Siblings(CandidateSource):
+    """Other tails of the nodes that link to the head."""
+
+    name = "siblings"
+
+    @classmethod
+    def unavailable(cls, sight: Sight) -> str | None:
+        return None if sight.directed else "links have no direction, so these are common neighbours"
+
+    @cached_property
+    def _shares(self) -> Matrix:
+        shares = self.sight.out.copy()
+        shares.data = np.repeat(falling(self.sight.out_degree), self.sight.out_degree)
+        return shares
+
+    def scores(self, heads: Nodes) -> Matrix:
+        return self.sight.into[heads] @ self._shares
+
+
+@SOURCES.register("back")
+class Back(CandidateSource):
+    """Nodes that link to the head."""
+
+    name = "back"
+
+    @classmethod
+    def unavailable(cls, sight: Sight) -> str | None:
+        return None if sight.directed else "links have no direction"
+
+    def scores(self, heads: Nodes) -> Matrix:
+        return self.sight.into[heads]
+
+
+@SOURCES.register("alike")
+class Alike(CandidateSource):
+    """Tails of the nodes whose features are most like the head's."""
+
+    name = "alike"
+
+    @classmethod
+    def unavailable(cls, sight: Sight) -> str | None:
+        return "nodes have no features of their own" if sight.features is None else None
+
+    def scores(self, heads: Nodes) -> Matrix:
+        rows = torch.from_numpy(self.sight.described)
+        most = min(ALIKE, self.sight.num_nodes)
+        cosines = rows[torch.from_numpy(heads)] @ rows.T
+        cosines[torch.arange(len(heads)), torch.from_numpy(heads)] = 0
+        value, near = cosines.topk(most, dim=1)
+        pointers = np.arange(0, len(heads) * most + 1, most)
+        weights = value.clamp(min=0).square().numpy().ravel()
+        alike = sparse.csr_array((weights, near.numpy().ravel(), pointers), shape=(len(heads), self.sight.num_nodes))
+        return alike @ self.sight.out
+
+
+@SOURCES.register("popular")
+class Popular(CandidateSource):
+    """Tails of the most links."""
+
+    name = "popular"
+
+    def scores(self, heads: Nodes) -> Matrix:
+        count = min(POPULAR, self.sight.num_nodes)
+        top = self.sight.popular[:count]
+        data = np.tile(self.sight.in_degree[top].astype(np.float32), len(heads))
+        pointers = np.arange(0, len(heads) * count + 1, count)
+        return sparse.csr_array((data, np.tile(top, len(heads)), pointers), shape=(len(heads), self.sight.num_nodes))
