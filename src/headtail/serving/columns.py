@@ -8,8 +8,8 @@ from headtail.graph.matrix import Nodes
 from headtail.serving.candidates import Lists
 from headtail.serving.sight import Sight
 
-# Numbers of links are told in steps of about 2: told exactly, they would name single nodes, and what is learned of
-# nodes that were sought after for a while does not last.
+# A head's numbers of links are told in steps of about 2. A candidate's are not told at all: they would name single
+# nodes, and what is learned of nodes that were sought after for a while does not last (docs/strong.md).
 STEP = 0.7
 # A head's tails whose features are compared with every candidate one by one; the mean is of all.
 TAILS_COMPARED = 50
@@ -26,12 +26,11 @@ def columns_of(lists: Lists, sight: Sight) -> dict[str, Tensor]:
     found = dict(lists.values)
     found |= {f"place: {name}": places(values.masked_fill(~there, -torch.inf)) for name, values in lists.values.items()}
     found["candidates"] = _steps(there.sum(dim=1, keepdim=True)).expand_as(tails)
-    for end, nodes in (("head", lists.heads[:, None]), ("tail", tails)):
-        for way, degree in (("out", sight.out_degree), ("in", sight.in_degree)):
-            found[f"{way} of {end}"] = _steps(_at(degree, nodes)).expand_as(tails)
-            if sight.dated:
-                newest = sight.newest.out_degree if way == "out" else sight.newest.in_degree
-                found[f"new {way} of {end}"] = _steps(_at(newest, nodes)).expand_as(tails)
+    degrees = {"out": sight.out_degree, "in": sight.in_degree}
+    if sight.dated:
+        degrees |= {"new out": sight.newest.out_degree, "new in": sight.newest.in_degree}
+    for way, degree in degrees.items():
+        found[f"{way} of head"] = _steps(_at(degree, lists.heads))[:, None].expand_as(tails)
     if "paths" in found:
         found["paths per head"] = found["paths"] / _at(sight.in_degree, tails).clamp(min=1)
         found["paths per tail"] = found["paths"] / _at(sight.out_degree, lists.heads)[:, None].clamp(min=1)

@@ -7,17 +7,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import Tensor
 
 from headtail.graph.matrix import Matrix, Nodes, scale_columns
+from headtail.graph.pairs import sum_by_owner
 from headtail.serving.candidates import SOURCES, CandidateSource
+from headtail.serving.factors import link_factors
 from headtail.serving.item_tables import item_table
 from headtail.serving.sight import Sight, falling
 
 # Nodes of more neighbours than this tell nearly nothing about any two of them.
 MOST_NEIGHBOURS = 3000
-ALIKE, FACTORS, POPULAR = 50, 64, 100
-# Features are compared with this many rows at a time.
-ROWS_COMPARED = 2**16
+ALIKE, POPULAR = 50, 100
+# Tails that sources name which could say something of all.
+NAMED = 500
 
 
 class _ThroughItems(CandidateSource):
@@ -190,10 +193,26 @@ class Alike(CandidateSource):
         cosines = rows[torch.from_numpy(heads)] @ rows.T
         cosines[torch.arange(len(heads)), torch.from_numpy(heads)] = 0
         value, near = cosines.topk(most, dim=1)
-        pointers = np.arange(0, len(heads) * most + 1, most)
-        weights = value.clamp(min=0).square().numpy().ravel()
-        alike = sparse.csr_array((weights, near.numpy().ravel(), pointers), shape=(len(heads), self.sight.num_nodes))
-        return alike @ self.sight.out
+        return _rows_of(value.clamp(min=0).square(), near, self.sight.num_nodes) @ self.sight.out
+
+
+@SOURCES.register("factors")
+class Factors(CandidateSource):
+    """Tails in the directions of the head's other tails: a low-rank picture of all links."""
+
+    name = "factors"
+
+    @cached_property
+    def _tables(self) -> tuple[Tensor, Tensor]:
+        return link_factors(self.sight.view)
+
+    def scores(self, heads: Nodes) -> Matrix:
+        added, answering = self._tables
+        rows = self.sight.view.out_rows
+        owner, entry = rows.entries_of(torch.from_numpy(heads))
+        asked = sum_by_owner(owner, added[rows.col[entry]], len(heads))
+        value, tail = (asked @ answering.T).topk(min(NAMED, self.sight.num_nodes), dim=1)
+        return _rows_of(value, tail, self.sight.num_nodes)
 
 
 @SOURCES.register("popular")
@@ -203,8 +222,13 @@ class Popular(CandidateSource):
     name = "popular"
 
     def scores(self, heads: Nodes) -> Matrix:
-        count = min(POPULAR, self.sight.num_nodes)
-        top = self.sight.popular[:count]
-        data = np.tile(self.sight.in_degree[top].astype(np.float32), len(heads))
-        pointers = np.arange(0, len(heads) * count + 1, count)
-        return sparse.csr_array((data, np.tile(top, len(heads)), pointers), shape=(len(heads), self.sight.num_nodes))
+        top = torch.from_numpy(self.sight.popular[:POPULAR])
+        degree = torch.from_numpy(self.sight.in_degree)[top].float()
+        return _rows_of(degree.expand(len(heads), -1), top.expand(len(heads), -1), self.sight.num_nodes)
+
+
+def _rows_of(values: Tensor, columns: Tensor, num_nodes: int) -> Matrix:
+    """Returns [B, N] with the values [B, n] in the columns [B, n]."""
+    pointers = np.arange(0, values.numel() + 1, max(1, values.shape[1]))
+    data = (values.reshape(-1).numpy(), columns.reshape(-1).numpy(), pointers)
+    return sparse.csr_array(data, shape=(values.shape[0], num_nodes))
