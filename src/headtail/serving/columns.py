@@ -1,9 +1,9 @@
 """What the second stage reads of a head's candidates: the word of every source, their ends, and features compared."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from headtail.graph.csr import all_entries
 from headtail.graph.matrix import Nodes
 from headtail.serving.candidates import Lists
 from headtail.serving.sight import Sight
@@ -12,7 +12,7 @@ from headtail.serving.sight import Sight
 # nodes, and what is learned of nodes that were sought after for a while does not last (docs/strong.md).
 STEP = 0.7
 # A head's tails whose features are compared with every candidate one by one; the mean is of all.
-TAILS_COMPARED = 50
+TAILS_COMPARED = 20
 # Columns that are read off features.
 FEATURE_COLUMNS = (
     *("alike", "place: alike", "like head", "like tails", "like its heads", "both", "like its tails", "like a tail"),
@@ -54,21 +54,27 @@ def _at(degree: Nodes, nodes: Tensor) -> Tensor:
 
 def _compared(heads: Tensor, tails: Tensor, sight: Sight) -> dict[str, Tensor]:
     """Returns cosines of features: of head and candidate, and of each with what the other is linked with."""
-    rows, to_tails, to_heads = (torch.from_numpy(table) for table in sight.described_links)
-    own, tail = rows[heads][:, :, None], rows[tails]
-    mean, its_heads = to_tails[heads][:, :, None], to_heads[tails]
-    linked = sight.view.out_rows
-    owner, entry = linked.entries_of(heads)
-    place = torch.arange(owner.numel()) - (linked.degrees[heads].cumsum(0) - linked.degrees[heads])[owner]
-    few = place < TAILS_COMPARED
-    width = max(1, min(TAILS_COMPARED, int(linked.degrees[heads].max())))
-    others = torch.zeros(heads.numel(), width, rows.shape[1])
-    others[owner[few], place[few]] = rows[linked.col[entry[few]]]
+    table, width = torch.from_numpy(sight.described_links), sight.described.shape[1]
+    own, mean = table[heads, :width], table[heads, width : 2 * width]
+    read = table[tails]  # [B, T, 3 · d], once for all
+    asked = torch.cat([torch.stack([own, mean], dim=1), _some_tails(heads, sight)], dim=1)
+    candidate = read[..., :width] @ asked.transpose(1, 2)
+    its_heads = read[..., 2 * width :] @ asked[:, :2].transpose(1, 2)
     return {
-        "like head": (tail @ own).squeeze(2),
-        "like tails": (tail @ mean).squeeze(2),
-        "like its heads": (its_heads @ own).squeeze(2),
-        "both": (its_heads @ mean).squeeze(2),
-        "like its tails": (to_tails[tails] @ mean).squeeze(2),
-        "like a tail": F.relu(tail @ others.transpose(1, 2)).amax(dim=2),
+        "like head": candidate[..., 0],
+        "like tails": candidate[..., 1],
+        "like a tail": candidate[..., 2:].relu().amax(dim=2),
+        "like its heads": its_heads[..., 0],
+        "both": its_heads[..., 1],
+        "like its tails": (read[..., width : 2 * width] @ mean[:, :, None]).squeeze(2),
     }
+
+
+def _some_tails(heads: Tensor, sight: Sight) -> Tensor:
+    """Returns [B, at most TAILS_COMPARED, d], features of the first tails of every head, zeros where there are none."""
+    links, rows = sight.view.out_rows, torch.from_numpy(sight.described)
+    counts = links.degrees[heads].clamp(max=TAILS_COMPARED)
+    owner, place = all_entries(counts)
+    others = torch.zeros(heads.numel(), max(1, int(counts.max())), rows.shape[1])
+    others[owner, place] = rows[links.col[links.row_ptr[heads][owner] + place]]
+    return others

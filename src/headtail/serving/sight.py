@@ -95,11 +95,10 @@ class Sight:
         return rows
 
     @cached_property
-    def described_links(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """float32 [N, d] each: `described`, and its means over the tails and over the heads of every node."""
+    def described_links(self) -> NDArray[np.float32]:
+        """float32 [N, 3 · d]: `described`, and its means over the tails and over the heads of every node."""
         rows = self.described
-        of_tails = _means(self.out, rows)
-        return rows, of_tails, _means(self.into, rows) if self.directed else of_tails
+        return np.concatenate([rows, _means(self.out, rows), _means(self.into, rows)], axis=1)
 
 
 def _means(links: Matrix, rows: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -20,7 +20,7 @@ from headtail.serving.sight import Sight, falling
 MOST_NEIGHBOURS = 3000
 ALIKE, POPULAR = 50, 100
 # Tails that sources name which could say something of all.
-NAMED = 500
+NAMED = 300
 
 
 class _ThroughItems(CandidateSource):
@@ -203,16 +203,19 @@ class Factors(CandidateSource):
     name = "factors"
 
     @cached_property
-    def _tables(self) -> tuple[Tensor, Tensor]:
-        return link_factors(self.sight.view)
+    def _tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What links add, the tails that have any, and what these answer with."""
+        added, answering = link_factors(self.sight.view)
+        linked = torch.from_numpy(np.flatnonzero(self.sight.in_degree))
+        return added, linked, answering[linked]
 
     def scores(self, heads: Nodes) -> Matrix:
-        added, answering = self._tables
+        added, linked, answering = self._tables
         rows = self.sight.view.out_rows
         owner, entry = rows.entries_of(torch.from_numpy(heads))
         asked = sum_by_owner(owner, added[rows.col[entry]], len(heads))
-        value, tail = (asked @ answering.T).topk(min(NAMED, self.sight.num_nodes), dim=1)
-        return _rows_of(value, tail, self.sight.num_nodes)
+        value, place = (asked @ answering.T).topk(min(NAMED, linked.numel()), dim=1)
+        return _rows_of(value, linked[place], self.sight.num_nodes)
 
 
 @SOURCES.register("popular")
