@@ -122,3 +122,17 @@ def test_a_gpu_is_taken_apart_by_recordings(method: str, tmp_path: Path) -> None
     assert all(found.phases[name] > 0 for name in ("sample", "gather", "forward", "backward"))
     assert found.flops_per_step > 0
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+@pytest.mark.slow
+def test_answers_are_timed_beside_training(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = "--hidden 8 --epochs 1 --layers 2 --eval-negatives 5 --links-per-batch 512 --device cpu".split()
+    command = ["bench", "--scale", "300,2000", "--what", "answers", "--methods", "strong,ra", *settings, "--json"]
+    assert main(command) == 0
+    found = json.loads(capsys.readouterr().out)["methods"]
+    strong, ra = found.values()
+    assert strong["nodes"] == 300
+    assert strong["candidates"] >= 10
+    assert strong["all_to_train"] == pytest.approx(strong["all_seconds"] / strong["train_seconds"])
+    assert ra["choice"] == "exact"
+    assert ra["candidates"] == 0

@@ -1,12 +1,16 @@
 """`headtail bench`: how fast methods train on a graph of a given size, and what a step is made of."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from headtail.cli.options import Json, Options
 from headtail.cli.output import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from headtail.config import Config
+    from headtail.graph.graph import Graph
 
 
 def bench(
@@ -16,16 +20,20 @@ def bench(
     ] = None,
     data: Annotated[str | None, typer.Option(metavar="DATA", help="a data set or a file instead")] = None,
     methods: Annotated[str, typer.Option(metavar="NAMES", help="methods with commas between them")] = "aml,sage",
+    what: Annotated[
+        Literal["training", "answers"], typer.Option(help="time epochs, or the best ten of heads")
+    ] = "training",
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write a trace of a few steps of the first method")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Time warm epochs of methods with the paper's settings, on a synthetic graph or on your own.
+    """Time warm epochs of methods with the paper's settings, on a synthetic graph or on your own; or their answers.
 
     Example:
         headtail bench --scale 20000,100000
         headtail bench --scale citation2 --methods aml,sage,gat --device cuda
+        headtail bench --data debian --what answers --methods strong
     """
     from dataclasses import asdict
 
@@ -53,6 +61,9 @@ def bench(
         say(f"making a graph of {size.nodes:,} nodes and {size.links:,} links …")
         graph = bench_graph(size)
     say(f"{graph.num_nodes:,} nodes, {graph.links.shape[1]:,} {'' if graph.directed else 'un'}directed links")
+    if what == "answers":
+        _answers(graph, [variant.label for variant in variants], configs, as_json)
+        return
     measured: list[Measured] = []
     for variant, config in zip(variants, configs, strict=True):
         progress = ProgressBar(Console(stderr=True))
@@ -101,3 +112,19 @@ def bench(
     ]
     columns = ["method", "GFLOP a step", "TFLOP/s", "least GB a step", "GB/s"]
     print_table(columns, work, "Beside what this machine reaches in a matrix product and a copy", range(1, 5))
+
+
+def _answers(graph: "Graph", labels: list[str], configs: "list[Config]", as_json: bool) -> None:
+    """Times answers, and prints them beside the time that training took."""
+    from headtail.experiments.bench_answers import bench_answers
+
+    measured = [bench_answers(graph, config).as_json() for config in configs]
+    if as_json:
+        print_json({"methods": dict(zip(labels, measured, strict=True))})
+        return
+    for label, figures in zip(labels, measured, strict=True):
+        rows = [
+            (name.replace("_", " "), f"{value:,.3g}" if isinstance(value, float) else value)
+            for name, value in figures.items()
+        ]
+        print_table([label, "ten best of a head"], rows, numbers=[1])

@@ -60,7 +60,8 @@ class Answers:
         return self._encode()
 
     @cached_property
-    def _stages(self) -> tuple[Candidates, Ranking]:
+    def stages(self) -> tuple[Candidates, Ranking]:
+        """How candidates are found and ranked, where there is a plan."""
         assert self.plan is not None
         assert self.sight is not None
         return self.plan.candidates(self.sight), self.plan.ranking(self.sight, lambda: self.scorer)
@@ -107,7 +108,7 @@ class Answers:
         among: Tensor | None,
         progress: Callable[[int], None] | None,
     ) -> Iterator[TopK]:
-        candidates, ranking = self._stages
+        candidates, ranking = self.stages
         least = k if among is None else max(k, min(FEW, int(among.sum())))
 
         @torch.no_grad()
