@@ -53,6 +53,30 @@ def test_predict_reads_the_first_two_columns_of_a_frame(model: LinkPredictor) ->
     pd.testing.assert_frame_equal(model.predict(frame), model.predict([("p01", "p05"), ("p02", "p06")]))
 
 
+def test_predict_reads_arrays_of_pairs(model: LinkPredictor, numbered: LinkPredictor) -> None:
+    pairs = [(1, 5), (2, 6), (59, 0)]
+    wanted = numbered.predict(pairs)
+    assert wanted["head"].tolist() == [1, 2, 59]
+    for asked in (torch.tensor(pairs), torch.tensor(pairs).T, np.array(pairs), np.array(pairs).T):
+        pd.testing.assert_frame_equal(numbered.predict(asked), wanted)
+    named = np.array([("p01", "p05"), ("p02", "p06"), ("p59", "p00")])
+    pd.testing.assert_frame_equal(model.predict(named.T), model.predict([tuple(pair) for pair in named.tolist()]))
+    with pytest.raises(DataError, match=r"pairs \[2, 2\] may be heads above tails"):
+        numbered.predict(torch.tensor(pairs[:2]))
+    with pytest.raises(DataError, match="the pairs are float32"):
+        numbered.predict(torch.tensor(pairs).float())
+
+
+def test_recommend_reads_arrays_of_heads(numbered: LinkPredictor) -> None:
+    wanted = numbered.recommend([3, 59, 3], k=2)
+    for asked in (torch.tensor([3, 59, 3]), np.array([3, 59, 3]), pd.Series([3, 59, 3]), pd.Index([3, 59, 3])):
+        pd.testing.assert_frame_equal(numbered.recommend(asked, k=2), wanted)
+        among = numbered.recommend(3, k=2, among=asked, exclude=asked[:1])
+        assert among["tail"].tolist() == [59]
+    pd.testing.assert_frame_equal(numbered.recommend(torch.tensor(59), k=2), numbered.recommend(59, k=2))
+    assert numbered.recommend(torch.empty(0, dtype=torch.int64)).empty
+
+
 def test_predict_nothing(model: LinkPredictor) -> None:
     table = model.predict([])
     assert list(table.columns) == ["head", "tail", "score"]

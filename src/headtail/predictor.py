@@ -1,6 +1,6 @@
 """LinkPredictor, the front door: fit, evaluate, predict, recommend, save, load."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import torch
 from headtail.card import model_card
 from headtail.config import Config, make_config
 from headtail.contract import Scorer
-from headtail.errors import DataError, HeadtailError
+from headtail.errors import HeadtailError
 from headtail.evaluation.calibration import Calibration, calibrate, check_prior
 from headtail.evaluation.heads import HEADS_AFTER_TRAINING, HEADS_SAMPLED
 from headtail.evaluation.metrics import Metric
@@ -18,8 +18,9 @@ from headtail.evaluation.parts import Validation
 from headtail.evaluation.reliability import Reliability, measure_reliability
 from headtail.evaluation.scoring import held_out_scores, scores_of
 from headtail.files import write_text
+from headtail.graph.given_pairs import GivenPairs, heads_and_tails
 from headtail.graph.graph import Graph
-from headtail.graph.names import Name
+from headtail.graph.names import Names
 from headtail.graph.store import fingerprint
 from headtail.graph.task import LinkTask, make_task
 from headtail.judged import judged
@@ -30,7 +31,7 @@ from headtail.run_files import ANSWERS_FILE, CARD_FILE, check_folder
 from headtail.runs import begin_run, new_run, watching, write_history
 from headtail.serving.answering import Answering
 from headtail.serving.evidence import AnswersFrom, chosen_evidence, view_for
-from headtail.serving.questions import LeaveOut, Names, Question, answer, nodes_of
+from headtail.serving.questions import LeaveOut, Question, answer
 from headtail.stored_run import read_run
 from headtail.training.checkpoint import save_model
 from headtail.training.observer import Observer, Record
@@ -140,7 +141,7 @@ class LinkPredictor:
 
     def predict(
         self,
-        pairs: Sequence[tuple[Name, Name]] | pd.DataFrame,
+        pairs: GivenPairs,
         probability: bool = False,
         prior: float = 0.5,
         evidence: AnswersFrom | None = None,
@@ -148,19 +149,15 @@ class LinkPredictor:
         """Scores pairs of node names; returns columns head, tail, score, a higher score being a likelier link.
 
         Args:
-            pairs: tuples, or a table whose first two columns are heads and tails.
+            pairs: tuples; a table whose first two columns are heads and tails; or an array or tensor, [2, P] with heads
+                above tails, or [P, 2] with a pair in each row.
             probability: add a column of that name, calibrated on the validation links as scored from training links;
                 scores from all links are read by the same calibration.
             prior: the share of true links that you expect among such pairs; probabilities follow it by Bayes' rule.
             evidence: links to score from, as in `recommend`; a pair that is one of them is no evidence for itself.
         """
         check_prior(prior)
-        if isinstance(pairs, pd.DataFrame):
-            if pairs.shape[1] < 2:
-                raise DataError("pairs need two columns, heads and tails.")
-            heads, tails = pairs.iloc[:, 0].tolist(), pairs.iloc[:, 1].tolist()
-        else:
-            heads, tails = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        heads, tails = heads_and_tails(pairs)
         names = self.task.graph.names
         head_nodes, tail_nodes = names.find(heads, "the heads"), names.find(tails, "the tails")
         calibration = self._calibrated() if probability else None
@@ -187,7 +184,7 @@ class LinkPredictor:
         what); scores are those of that ranking, and compare within one head only.
 
         Args:
-            heads: one name, several, or None for all nodes.
+            heads: one name, several in a list, array, tensor or column, or None for all nodes.
             k: tails per head; fewer only where fewer are left.
             leave_out: links not to answer with: all that the data has ("known"), only those learned from
                 ("training"), or none ("nothing").
@@ -217,7 +214,7 @@ class LinkPredictor:
         Where a prior is given, there is a column of probabilities.
         """
         names = self.task.graph.names
-        nodes = torch.arange(names.num_nodes) if heads is None else nodes_of(heads, names, "the heads")
+        nodes = torch.arange(names.num_nodes) if heads is None else names.find(heads, "the heads")
         likely = None
         if prior is not None:
             check_prior(prior)

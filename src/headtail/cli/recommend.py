@@ -8,16 +8,20 @@ from typing import Annotated, Literal
 
 import typer
 
+from headtail.cli.given_names import given_names
 from headtail.cli.options import Device, Evidence, Json, Run
 from headtail.cli.output import print_frame, print_json, say
-from headtail.errors import DataError, HeadtailError
+from headtail.errors import HeadtailError
 from headtail.given import check_table_file
 from headtail.run_files import MODEL_FILE, check_run
 
 
 def recommend(
     run: Run,
-    heads: Annotated[str | None, typer.Option(metavar="A,B,C", help="node names; all nodes by default")] = None,
+    heads: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,C", help="node names; all nodes by default; - reads one per line of standard input"),
+    ] = None,
     heads_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="text file with a node name per line, instead of --heads")
     ] = None,
@@ -40,12 +44,13 @@ def recommend(
 
     Example:
         headtail recommend runs/debian --heads firefox-esr,vim -k 5
+        headtail recommend runs/debian --heads '"a name, with a comma",another'
         headtail recommend runs/debian --out links.parquet
     """
-    names = _names(heads, heads_file)
+    given = given_names("--heads", heads, heads_file)
     if out is not None:
         check_table_file(out)
-    elif names is None:
+    elif given is None:
         raise HeadtailError("answers for all nodes go to a file: add --out FILE.parquet, or choose --heads.")
     check_run(run)
 
@@ -60,6 +65,7 @@ def recommend(
         predictor = LinkPredictor.load(run, device)
         chosen = chosen_evidence(predictor.task, evidence)
         start = time.perf_counter()
+        names = None if given is None else given.among(predictor.task.graph.names)
         count = predictor.task.graph.num_nodes if names is None else len(names)
         leave_out: Literal["nothing", "known"] = "nothing" if include_known else "known"
         question = Question(k, leave_out, chosen)
@@ -91,27 +97,6 @@ def recommend(
         print_json(facts | where)
     elif out is None:
         print_frame(links)
-
-
-def _names(heads: str | None, file: Path | None) -> list[str | int] | None:
-    """Returns the names asked for; None means all nodes."""
-    if heads is not None and file is not None:
-        raise HeadtailError("give --heads or --heads-file, not both.")
-    if file is not None:
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise DataError(f"cannot read {file}: {reason}; it should hold a node name per line.") from error
-        found = text.splitlines()
-    elif heads is not None:
-        found = heads.split(",")
-    else:
-        return None
-    names: list[str | int] = [name.strip() for name in found if name.strip()]
-    if not names:
-        raise DataError(f"{file or '--heads'} names no node.")
-    return names
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Questions in names: which tails for which heads, and which are not to be answered with."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -12,14 +12,13 @@ from torch import Tensor
 
 from headtail.errors import ConfigError, DataError, did_you_mean
 from headtail.graph.csr import CSR
-from headtail.graph.names import Name, NodeNames
+from headtail.graph.names import Names, NodeNames
 from headtail.graph.task import LinkTask
 from headtail.serving.answering import Answering
 from headtail.serving.evidence import AnswersFrom
 from headtail.serving.tables import named_rows
 
 LeaveOut = Literal["known", "training", "nothing"]
-Names = Name | Iterable[Name]
 
 
 @dataclass(frozen=True)
@@ -53,19 +52,14 @@ class Question:
             return None
         allowed = torch.full((names.num_nodes,), self.among is None)
         if self.among is not None:
-            allowed[nodes_of(self.among, names, "among")] = True
+            allowed[names.find(self.among, "among")] = True
         if self.exclude is not None:
-            allowed[nodes_of(self.exclude, names, "exclude")] = False
+            allowed[names.find(self.exclude, "exclude")] = False
         if not bool(allowed.any()):
             raise DataError(
                 "among and exclude leave no tail to answer with; name more in the one, or fewer in the other."
             )
         return allowed
-
-
-def nodes_of(asked: Names, names: NodeNames, where: str) -> Tensor:
-    """Returns int64 [n], the numbers of one name or of several."""
-    return names.find(list(asked) if isinstance(asked, Iterable) and not isinstance(asked, str) else [asked], where)
 
 
 def answer(
