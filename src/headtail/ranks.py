@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import socket
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -147,11 +148,21 @@ class ProcessRanks(Ranks):
             dist.broadcast(told, 0, group=self._group)
         return told.to(x.device)
 
+    def leave(self) -> None:
+        """Leaves the others, and waits until the threads that spoke to them have ended.
+
+        One that still frees a tensor when Python itself ends would take the process down by a signal. They end with the
+        group, and the group with the last that refers to it, which is here: models and errors refer to these ranks.
+        """
+        del self._group
+        dist.destroy_process_group()
+
     @contextmanager
     def _together(self) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
+            traceback.clear_frames(error.__traceback__)  # they refer to the group, which could not end with `leave`
             reason = " ".join(str(error).split())[:200]
             raise RanksError(
                 f"{self} lost the others, or waited too long for them ({reason}). The first error that another rank "
@@ -218,12 +229,13 @@ def joined(device: str) -> Iterator[Ranks]:
             f"{asked} cannot join the others at {master} within {seconds} s "
             f"({' '.join(str(error).split())[:200]}); check that all {asked.size} were started and reach that address."
         ) from error
+    ranks = ProcessRanks(asked.rank, asked.size, where)
     try:
-        _Current.ranks = _introduced(ProcessRanks(asked.rank, asked.size, where), where, timedelta(seconds=seconds))
-        yield _Current.ranks
+        _Current.ranks = _introduced(ranks, where, timedelta(seconds=seconds))
+        yield ranks
     finally:
         _Current.ranks = ALONE
-        dist.destroy_process_group()
+        ranks.leave()
 
 
 def _introduced(ranks: ProcessRanks, where: torch.device, timeout: timedelta) -> ProcessRanks:

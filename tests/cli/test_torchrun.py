@@ -108,6 +108,37 @@ def test_a_rank_that_hangs_is_not_waited_for_forever(links: Path, tmp_path: Path
         assert "--resume" in told
 
 
+# A rank that exchanges something in each of the three ways, the last time with one that hangs, and then tells which
+# threads of the exchange are left. One that is could end the process by a signal while Python ends.
+LEAVES = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from headtail.errors import RanksError
+from headtail.ranks import joined
+way = sys.argv[1]
+try:
+    with joined("cpu") as ranks:
+        getattr(ranks, way)(torch.ones(3))
+        if ranks.leads:
+            getattr(ranks, way)(torch.ones(3))
+        else:
+            os.kill(os.getpid(), signal.SIGSTOP)
+except RanksError as error:
+    kept = error
+names = [Path(f"/proc/self/task/{thread}/comm").read_text() for thread in os.listdir("/proc/self/task")]
+print("kept" in vars(), [name for name in names if "gloo" in name])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["sum", "each", "of_first"])
+def test_nothing_of_the_exchange_outlives_leaving_a_rank_that_hangs(way: str) -> None:
+    with two_processes(way, python=("-c", LEAVES), HEADTAIL_RANK_TIMEOUT="2") as (lead, _):
+        out, told = lead.communicate(timeout=SECONDS)
+    assert (lead.returncode, out) == (0, "True []\n"), told
+
+
 def test_other_commands_run_in_one_process(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
