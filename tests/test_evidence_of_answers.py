@@ -27,10 +27,10 @@ from headtail.experiments.one_run import TaskCache, run_once
 from headtail.experiments.variants import variant_named
 from headtail.files import read_tensors, write_tensors
 from headtail.graph.graph import Graph, build_graph
-from headtail.graph.store import GRAPH_FILE
 from headtail.graph.task import LinkTask, make_task
 from headtail.graph.view import GraphView, ServingView
 from headtail.methods import make_method, summaries
+from headtail.run_files import GRAPH_FILE
 from headtail.serving.answering import Answering
 from headtail.serving.answers import Answers, best_tails
 from headtail.training.observer import Observer

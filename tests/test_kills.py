@@ -12,7 +12,7 @@ import pytest
 
 from headtail.errors import HeadtailError, RunError
 from headtail.files import leftovers, write_text
-from headtail.runs import check_folder
+from headtail.run_files import check_folder
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "kill_and_resume.py"
 

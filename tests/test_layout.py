@@ -27,6 +27,8 @@ LEAVES = {
     "errors",
     "registry",
     "files",
+    "given",
+    "run_files",
     "contract",
     "ranks",
 }

@@ -18,7 +18,7 @@ from headtail.errors import ConfigError, DataError, HeadtailError, RunError
 from headtail.files import read_tensors, write_tensors, write_text
 from headtail.graph.store import fingerprint, save_task
 from headtail.nn.convolutions import make_convolution
-from headtail.runs import RUN_FILES
+from headtail.run_files import RUN_FILES
 from headtail.training.observer import Observer
 from test_layout import MODULES, name_of, pickle_uses, tree_of
 from tiny_runs import predictor, small_graph

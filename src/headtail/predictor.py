@@ -26,7 +26,8 @@ from headtail.judged import judged
 from headtail.methods import check_names, make_method
 from headtail.presets import DEFAULT_PRESET
 from headtail.ranks import current
-from headtail.runs import ANSWERS_FILE, CARD_FILE, begin_run, check_folder, new_run, watching, write_history
+from headtail.run_files import ANSWERS_FILE, CARD_FILE, check_folder
+from headtail.runs import begin_run, new_run, watching, write_history
 from headtail.serving.answering import Answering
 from headtail.serving.evidence import AnswersFrom, chosen_evidence, view_for
 from headtail.serving.questions import LeaveOut, Names, Question, answer, nodes_of

@@ -1,4 +1,4 @@
-"""Run folders: what lies in them, when they may be written, and the journal of an ongoing training."""
+"""Run folders: how they are begun, and the journal of an ongoing training."""
 
 import json
 import os
@@ -11,62 +11,21 @@ from typing import Any
 from rich.console import Console
 
 from headtail.config import Config
-from headtail.errors import HeadtailError, RunError
+from headtail.errors import RunError
 from headtail.files import leftovers, write_text
-from headtail.graph.store import GRAPH_FILE, NODES_FILE, fingerprint, save_task
+from headtail.graph.store import fingerprint, save_task
 from headtail.graph.task import LinkTask
 from headtail.ranks import current
-from headtail.training.checkpoint import CHECKPOINT_FILE, MODEL_FILE, CheckpointStore, checked_history
+from headtail.run_files import CONFIG_FILE, METRICS_FILE, RUN_FILES
+from headtail.training.checkpoint import CheckpointStore, checked_history
 from headtail.training.observer import Observer, Record
 from headtail.training.progress import ProgressBar
-
-CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.md"
-# How the run answers: candidates, trees, and what was chosen on the validation links.
-ANSWERS_FILE = "answers.json"
-RUN_FILES = (CONFIG_FILE, METRICS_FILE, CARD_FILE, GRAPH_FILE, NODES_FILE, CHECKPOINT_FILE, MODEL_FILE, ANSWERS_FILE)
-
-
-def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> bool:
-    """Refuses to write over something that is not asked to be replaced; returns whether there is a run to go on with.
-
-    A run that was killed before its first epoch ended has nothing to lose: it may begin again, also without `resume`.
-    """
-    if folder is None:
-        if resume:
-            raise HeadtailError("resume needs the run folder to go on from (out, --out).")
-        return False
-    if folder.exists() and not folder.is_dir():
-        raise HeadtailError(f"{folder} is a file; a run needs a folder.")
-    begun, trained = ((folder / name).is_file() for name in (CONFIG_FILE, CHECKPOINT_FILE))
-    learned = trained or (folder / MODEL_FILE).is_file()
-    if resume and not trained and (learned or not begun):
-        raise RunError(f"{folder} has no checkpoint to resume from; train without --resume.")
-    if resume:
-        refuse_ways_out(folder)
-    if not resume and begun and learned and not overwrite:
-        raise HeadtailError(
-            f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or choose another --out."
-        )
-    return resume and trained
 
 
 def portable_settings(config: Config) -> str:
     """Returns the settings that decide a run's numbers; where it is computed is none of them, a run may move."""
     training = config.training.model_copy(update={"device": "auto", "features_on": "auto"})
     return config.model_copy(update={"training": training}).to_yaml()
-
-
-def refuse_ways_out(folder: Path) -> None:
-    """Refuses files of a run that are links to somewhere else.
-
-    Raises:
-        RunError: one is.
-    """
-    home = folder.resolve()
-    for name in RUN_FILES:
-        path = folder / name
-        if path.is_symlink() and path.resolve().parent != home:
-            raise RunError(f"{path} is a link that leads out of the run folder; put the file itself there.")
 
 
 @contextmanager

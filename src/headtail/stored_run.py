@@ -15,9 +15,10 @@ from headtail.graph.store import fingerprint, load_task
 from headtail.limits import refuse_beyond_memory
 from headtail.methods import check_names, make_method
 from headtail.ranks import current
-from headtail.runs import ANSWERS_FILE, CONFIG_FILE, read_history, refuse_ways_out
+from headtail.run_files import ANSWERS_FILE, CONFIG_FILE, MODEL_FILE, check_run
+from headtail.runs import read_history
 from headtail.serving.plan import AnswerPlan
-from headtail.training.checkpoint import MODEL_FILE, load_model
+from headtail.training.checkpoint import load_model
 from headtail.training.observer import Record
 from headtail.training.task_method import TaskMethod
 
@@ -39,13 +40,7 @@ def read_run(folder: Path, device: str) -> StoredRun:
     Raises:
         RunError: it is missing, unfinished, damaged, or its parts do not belong together.
     """
-    if not (folder / CONFIG_FILE).is_file():
-        raise RunError(
-            f"{folder} is not a run folder: it has no {CONFIG_FILE}. Train one: headtail train DATA --out {folder}"
-        )
-    if not (folder / MODEL_FILE).is_file():
-        raise RunError(f"{folder} has no finished model yet; go on with: headtail train DATA --out {folder} --resume")
-    refuse_ways_out(folder)
+    check_run(folder)
     config = load_config(folder / CONFIG_FILE)
     training = config.training.model_copy(update={"device": device})
     config = config.model_copy(update={"training": training})

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 import headtail.datasets
-from headtail.datasets import read
+from headtail.datasets.read import read
 from headtail.errors import DataError
 
 PATH = np.array([[0, 1, 2], [1, 2, 3]])

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headtail.datasets import DATASETS, read
+from headtail.datasets.catalog import DATASETS
+from headtail.datasets.read import read
 from headtail.errors import DataError
 
 

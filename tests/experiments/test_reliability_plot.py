@@ -6,7 +6,7 @@ import matplotlib.image
 import pytest
 from matplotlib.figure import Figure
 
-from headtail.errors import ConfigError, HeadtailError
+from headtail.errors import DataError, HeadtailError
 from headtail.evaluation.reliability import Bin, Reliability
 from headtail.experiments.reliability import reliability_plot
 
@@ -26,7 +26,7 @@ def test_the_plot_shows_bins_counts_and_figures(tmp_path: Path, drawn: list[Figu
 
 
 def test_a_plot_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"plots are written as \.png or \.svg"):
+    with pytest.raises(DataError, match=r"plots are written as \.png or \.svg"):
         reliability_plot(RESULT, "A title", tmp_path / "plot.pdf")
     (tmp_path / "file").write_text("")
     with pytest.raises(HeadtailError, match="cannot write"):

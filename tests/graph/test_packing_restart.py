@@ -10,7 +10,8 @@ from pack_case import bytes_of, write_files
 
 from headtail import load
 from headtail.errors import DataError, HeadtailError
-from headtail.graph.packed import arrays, manifest, stages
+from headtail.given import MANIFEST_FILE
+from headtail.graph.packed import arrays, stages
 from headtail.graph.packed import pack as packing
 from headtail.graph.packed.pack import RECORD_FILE, pack
 
@@ -36,7 +37,7 @@ def _pack_until(stage: str, folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     if stage == LAST:
-        packing.write_text = lambda path, text: die() if path.name == manifest.MANIFEST_FILE else _write(path, text)
+        packing.write_text = lambda path, text: die() if path.name == MANIFEST_FILE else _write(path, text)
     else:
         begin = stages.STAGES[stage]
 

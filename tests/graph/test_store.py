@@ -17,10 +17,11 @@ from headtail.baselines import mf
 from headtail.config import make_config
 from headtail.errors import RunError
 from headtail.graph.names import NodeNames
-from headtail.graph.store import GRAPH_FILE, NODES_FILE, fingerprint, load_task, save_task
+from headtail.graph.store import fingerprint, load_task, save_task
 from headtail.graph.structure import SpectralBasis
 from headtail.graph.task import LinkTask, make_task
 from headtail.graph.view import GraphView
+from headtail.run_files import GRAPH_FILE, NODES_FILE
 from random_graphs import as_links, graph_of, random_links
 
 NODES = 20

@@ -15,7 +15,8 @@ from headtail.card import model_card
 from headtail.errors import HeadtailError, RunError
 from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 from headtail.files import read_tensors
-from headtail.runs import ANSWERS_FILE, RUN_FILES, Journal, read_history
+from headtail.run_files import ANSWERS_FILE, RUN_FILES
+from headtail.runs import Journal, read_history
 from headtail.training.observer import Observer
 from tiny_runs import Stop, predictor, small_graph, timeless
 

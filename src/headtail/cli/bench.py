@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from headtail.cli.options import Json, Options
+from headtail.cli.options import Json, Options, check_source
 from headtail.cli.output import print_json, print_table, say
+from headtail.config import make_config
 
 if TYPE_CHECKING:
     from headtail.config import Config
@@ -39,6 +40,12 @@ def bench(
 
     from rich.console import Console
 
+    if (scale is None) == (data is None):
+        raise typer.BadParameter("give either --scale or --data; for example --scale collab")
+    if data is not None:
+        check_source(data, {})
+    make_config(settings=settings)
+
     from headtail.experiments.bench import Measured, bench_config, bench_graph, scale_named
     from headtail.experiments.bench import bench as measure
     from headtail.experiments.ceilings import measure_ceilings
@@ -48,8 +55,6 @@ def bench(
     from headtail.training.precision import resolve_precision
     from headtail.training.progress import ProgressBar
 
-    if (scale is None) == (data is None):
-        raise typer.BadParameter("give either --scale or --data; for example --scale collab")
     variants = [variant_named(name.strip()) for name in methods.split(",") if name.strip()]
     if not variants:
         raise typer.BadParameter("no method is named; for example --methods aml,sage")

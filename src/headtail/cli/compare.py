@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from headtail.cli.options import Data, HeadsSampled, Json, Options
+from headtail.cli.options import Data, HeadsSampled, Json, Options, check_source
 from headtail.cli.output import print_json, print_table, say
 from headtail.cli.train import INTERRUPTED
+from headtail.config import make_config
 from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 
 DEFAULT_METHODS = "strong,aml,sage,cn,aa,ra,item2hop"
@@ -41,19 +42,23 @@ def compare(
 
     from rich.console import Console
 
-    from headtail.experiments.compare import cells, columns, compared, comparison_markdown, comparison_plot, heading
     from headtail.experiments.data import PerData, own_data
-    from headtail.experiments.grid import Plan, run_grid
-    from headtail.experiments.paper import RESULTS_FILE, provenance
-    from headtail.experiments.tables import Results
     from headtail.experiments.variants import variant_named
-    from headtail.files import write_text
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     if not names:
         raise typer.BadParameter("no method is named; for example --methods aml,ra")
     variants = [variant_named(name) for name in dict.fromkeys(names)]
+    make_config(preset, None, settings)
+    check_source(data, source)
     where = own_data(data, source)
+
+    from headtail.experiments.compare import cells, columns, compared, comparison_markdown, comparison_plot, heading
+    from headtail.experiments.grid import Plan, run_grid
+    from headtail.experiments.paper import RESULTS_FILE, provenance
+    from headtail.experiments.tables import Results
+    from headtail.files import write_text
+
     plan = Plan([where], variants, repeats, preset, settings, PerData({}, {}), out is not None, heads_sampled)
     try:
         with tempfile.TemporaryDirectory() as scratch:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from headtail.cli.data_split import split_facts
-from headtail.cli.options import Data, Json, Options
+from headtail.cli.options import Data, Json, Options, check_source
 from headtail.cli.output import print_json, print_table
 from headtail.config import Config
 from headtail.errors import DataError
@@ -19,6 +19,8 @@ def data_info(data: Data, source: Options, as_json: Json = False) -> None:
         headtail data info debian
         headtail data info links.csv --time-column year --json
     """
+    check_source(data, source)
+
     from headtail import load
 
     graph = load(data, **source)

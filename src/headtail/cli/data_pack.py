@@ -7,6 +7,7 @@ import typer
 
 from headtail.cli.options import Json
 from headtail.cli.output import print_json, say
+from headtail.given import check_files, check_split
 
 # Parts of the links, and the arrays that hold them.
 PARTS = {"train": "links", "valid": "valid", "test": "test"}
@@ -65,6 +66,9 @@ def data_pack(
         headtail data pack part-*.csv.gz --time-column year --undirected -o graph.ht
         headtail train graph.ht --preset paper --out runs/first
     """
+    check_split(valid, test)
+    check_files([*links, *(file for file in (features, nodes, valid, test) if file is not None)])
+
     from headtail.graph.packed.hold_out import HoldOut
     from headtail.graph.packed.pack import pack
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headtail.cli.options import Data, Json, Options
+from headtail.cli.options import Data, Json, Options, check_source
 from headtail.cli.output import print_json, say
 from headtail.config import SECTIONS, make_config
 from headtail.errors import DataError
@@ -33,14 +33,16 @@ def data_split(
         headtail data split links.csv --time-column year --split time --out links.npz
         headtail train links.npz --out runs/first
     """
+    if out.suffix.lower() != ".npz":
+        raise DataError(f"cannot write {out}: a split is written as .npz, name the file so.")
+    config = make_config("paper", None, settings)
+    check_source(data, source)
+
     from headtail import load
     from headtail.datasets.npz import write_npz
     from headtail.datasets.raw import RawGraph, RawSplit
     from headtail.graph.task import prove_split
 
-    if out.suffix.lower() != ".npz":
-        raise DataError(f"cannot write {out}: a split is written as .npz, name the file so.")
-    config = make_config("paper", None, settings)
     graph = load(data, **source)
     proven = prove_split(graph, config)
     split, metric = proven.split, proven.metric

@@ -9,6 +9,8 @@ from headtail.cli.options import Device, HeadsSampled, Json, Run
 from headtail.cli.output import print_json, print_result, print_table, say
 from headtail.errors import ConfigError
 from headtail.evaluation.heads import HEADS_SAMPLED
+from headtail.given import check_plot_file
+from headtail.run_files import check_run
 
 
 def evaluate(
@@ -34,10 +36,6 @@ def evaluate(
         headtail evaluate runs/first --split valid --json
         headtail evaluate runs/first --reliability reliability.png
     """
-    from headtail import LinkPredictor
-    from headtail.experiments.reliability import check_plot_file, reliability_plot
-    from headtail.ranks import joined
-
     if reliability is not None:
         check_plot_file(reliability)
         if split != "test":
@@ -45,6 +43,11 @@ def evaluate(
                 "probabilities are learned from the validation links, so only the test links can judge them; "
                 "leave out --split valid, or --reliability."
             )
+    check_run(run)
+
+    from headtail import LinkPredictor
+    from headtail.ranks import joined
+
     with joined(device) as ranks:
         predictor = LinkPredictor.load(run, device)
         result = predictor.evaluate(split, heads_sampled)
@@ -55,6 +58,8 @@ def evaluate(
     if judged is not None and reliability is not None:
         figures = judged.figures()
         title = f"{predictor.config.model.method} on {Path(predictor.task.graph.source).name}"
+        from headtail.experiments.reliability import reliability_plot
+
         reliability_plot(judged, title, reliability)
         say(f"wrote the reliability plot to {reliability}")
     if as_json:

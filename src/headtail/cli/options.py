@@ -17,6 +17,7 @@ import typer
 
 from headtail.config import SECTION_OF, SECTIONS
 from headtail.errors import RanksError
+from headtail.given import check_data, check_files, check_split
 from headtail.presets import PRESETS
 
 Options: TypeAlias = dict[str, Any]
@@ -95,6 +96,15 @@ def source_flags() -> Flags:
         ),
     ]
     return {parameter.name: parameter for parameter in flags}
+
+
+def check_source(data: str, source: Options) -> None:
+    """Refuses data and files of `source_flags` that are not there, before anything large is imported."""
+    from headtail.datasets.catalog import DATASETS
+
+    check_data(data, DATASETS)
+    check_split(source.get("valid"), source.get("test"))
+    check_files(source[name] for name in ("features", "nodes", "valid", "test") if name in source)
 
 
 def setting_flags(names: Iterable[str] = tuple(SECTION_OF)) -> Flags:

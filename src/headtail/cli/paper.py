@@ -9,6 +9,7 @@ from headtail.cli.compare import interrupted
 from headtail.cli.options import Json, Options
 from headtail.cli.output import print_json, say
 from headtail.cli.train import INTERRUPTED
+from headtail.config import make_config
 
 
 def paper(
@@ -61,20 +62,24 @@ def paper(
     from rich.console import Console
 
     from headtail.experiments.data import find_data, read_per_data
-    from headtail.experiments.paper import TABLES, PaperRun, check_table, make_table
     from headtail.experiments.published import DATA
 
-    check_table(table)
+    make_config(preset, None, settings)
     asked = [name.strip() for names in data or DATA for name in names.split(",")]
     sources = [find_data(name, root, download) for name in dict.fromkeys(asked) if name]
     if not sources:
         raise typer.BadParameter("no data set is named; for example --data debian")
+    per_name = read_per_data(per_data)
+
+    from headtail.experiments.paper import TABLES, PaperRun, check_table, make_table
+
+    check_table(table)
     run = PaperRun(
         sources=sources,
         repeats=repeats,
         preset=preset,
         given=settings,
-        per_data=read_per_data(per_data),
+        per_data=per_name,
         out=out,
         console=Console(stderr=True),
         say=say,

@@ -8,6 +8,8 @@ import typer
 from headtail.cli.options import Device, Evidence, Json, Run
 from headtail.cli.output import print_frame, print_json, say
 from headtail.errors import ConfigError, DataError
+from headtail.given import check_files, check_table_file
+from headtail.run_files import check_run
 
 if TYPE_CHECKING:
     from headtail import LinkPredictor
@@ -44,18 +46,21 @@ def predict(
         headtail predict runs/first pairs.csv --out scores.parquet
         headtail predict runs/first pairs.csv --probability --prior 0.01
     """
+    if out is not None:
+        check_table_file(out)
+    if prior is not None and not probability:
+        raise ConfigError("--prior changes probabilities, which were not asked for; add --probability.")
+    check_files([pairs])
+    check_run(run)
+
     import pandas as pd
 
     from headtail import LinkPredictor
     from headtail.datasets.edges import LinkColumns, read_links
     from headtail.datasets.tables import open_table
     from headtail.serving.evidence import FROM_TRAINING, chosen_evidence
-    from headtail.serving.tables import check_suffix, write_table
+    from headtail.serving.tables import write_table
 
-    if out is not None:
-        check_suffix(out)
-    if prior is not None and not probability:
-        raise ConfigError("--prior changes probabilities, which were not asked for; add --probability.")
     asked = read_links(pairs, LinkColumns(source_column, target_column))
     predictor = LinkPredictor.load(run, device)
     _warn_of_lost_pair(pairs, open_table(pairs).columns[:2], predictor)

@@ -11,6 +11,8 @@ import typer
 from headtail.cli.options import Device, Evidence, Json, Run
 from headtail.cli.output import print_frame, print_json, say
 from headtail.errors import DataError, HeadtailError
+from headtail.given import check_table_file
+from headtail.run_files import MODEL_FILE, check_run
 
 
 def recommend(
@@ -40,6 +42,13 @@ def recommend(
         headtail recommend runs/debian --heads firefox-esr,vim -k 5
         headtail recommend runs/debian --out links.parquet
     """
+    names = _names(heads, heads_file)
+    if out is not None:
+        check_table_file(out)
+    elif names is None:
+        raise HeadtailError("answers for all nodes go to a file: add --out FILE.parquet, or choose --heads.")
+    check_run(run)
+
     import pandas as pd
 
     from headtail import LinkPredictor
@@ -48,14 +57,7 @@ def recommend(
     from headtail.serving.evidence import FROM_TRAINING, chosen_evidence
     from headtail.serving.parts import write_in_parts
     from headtail.serving.questions import Question
-    from headtail.serving.tables import check_suffix
-    from headtail.training.checkpoint import MODEL_FILE
 
-    names = _names(heads, heads_file)
-    if out is not None:
-        check_suffix(out)
-    elif names is None:
-        raise HeadtailError("answers for all nodes go to a file: add --out FILE.parquet, or choose --heads.")
     with joined(device) as ranks:
         predictor = LinkPredictor.load(run, device)
         chosen = chosen_evidence(predictor.task, evidence)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headtail.cli.log import LOG
-from headtail.cli.options import Data, HeadsSampled, Json, Options
-from headtail.cli.output import print_json, print_result, say
+from headtail.cli.options import Data, HeadsSampled, Json, Options, check_source
+from headtail.cli.output import print_json, print_result, say, which_rank
+from headtail.config import make_config
 from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 from headtail.presets import DEFAULT_PRESET
+from headtail.run_files import CHECKPOINT_FILE, CONFIG_FILE, check_folder
 
 if TYPE_CHECKING:
     from headtail import LinkPredictor
@@ -50,16 +52,20 @@ def train(
         headtail train cites.parquet --features x.npy --epochs 25 --out runs/cites
         headtail train debian --out runs/debian --resume
     """
-    from headtail import LinkPredictor
-    from headtail.ranks import joined
-    from headtail.runs import CONFIG_FILE
-    from headtail.training.learner import resolve_device
-
     if resume and preset is None and config is None and (out / CONFIG_FILE).is_file():
         # A resumed run goes on with its own settings; that file names all of them, so no preset shines through.
         preset, config = "paper", out / CONFIG_FILE
-    predictor = LinkPredictor(preset or DEFAULT_PRESET, config, **settings)
-    device = predictor.config.training.device
+    chosen = make_config(preset or DEFAULT_PRESET, config, settings)
+    check_source(data, source)
+    if not which_rank():  # of several ranks the first alone looks, when all have met
+        check_folder(out, resume, overwrite)
+
+    from headtail import LinkPredictor
+    from headtail.ranks import joined
+    from headtail.training.learner import resolve_device
+
+    predictor = LinkPredictor(config=chosen)
+    device = chosen.training.device
     resolve_device(device)  # a wrong one is told before the data is read
     with joined(device) as ranks:
         code = _fit(predictor, data, source, out, resume, overwrite, heads_sampled)
@@ -80,7 +86,6 @@ def _fit(
     """Reads the data and trains; returns the exit code."""
     from headtail import load
     from headtail.ranks import current
-    from headtail.runs import check_folder
 
     leads = current().leads
     if leads:
@@ -126,8 +131,6 @@ def _print_next(out: Path, name: str, k: int, result: Options) -> None:
 @contextmanager
 def _nothing_half_written(folder: Path) -> Iterator[None]:
     """Takes away what a failing command wrote, unless a finished epoch is there to resume from."""
-    from headtail.training.checkpoint import CHECKPOINT_FILE
-
     before = set(folder.iterdir()) if folder.is_dir() else None
     try:
         yield

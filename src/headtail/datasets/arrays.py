@@ -20,6 +20,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from headtail.errors import DataError
+from headtail.given import no_file
 from headtail.limits import refuse_beyond_memory
 
 Array = NDArray[np.generic]
@@ -139,7 +140,7 @@ def _sentences(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise DataError(f"there is no file {path}") from error
+        raise no_file(path) from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
     except STUMBLES as error:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from headtail.datasets.arrays import npz_headers, read_npz_arrays
+from headtail.datasets.catalog import DEFAULT_ROOT
 from headtail.datasets.features import matrix_features
 from headtail.datasets.ogb_download import download_ogb
 from headtail.datasets.ogb_files import SplitPart, read_csv_matrix, read_pt, single_count
 from headtail.datasets.raw import Floats, Ints, RawGraph, RawSplit
 from headtail.errors import DataError
 
-DEFAULT_ROOT = "dataset"  # OGB's own
 NUM_NODES, FEATURES, YEARS, ARRAYS = "num-node-list.csv.gz", "node-feat.csv.gz", "node_year.csv.gz", "data.npz"
 PARTS = ("train", "valid", "test")
 WHOLE_SPLIT = "split_dict.pt"

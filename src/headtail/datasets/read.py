@@ -1,6 +1,5 @@
 """Reads a graph from whatever holds it: a name, a file, or an object of another library."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,8 @@ from headtail.datasets.nodes import NodeFacts, TableSource
 from headtail.datasets.npz import is_split_file, read_npz
 from headtail.datasets.ogb import LAYOUTS
 from headtail.datasets.raw import RawGraph, RawSplit
-from headtail.errors import DataError, did_you_mean
+from headtail.errors import DataError
+from headtail.given import check_data, check_split
 
 
 def read(
@@ -69,10 +69,9 @@ def read(
         raise DataError(f"{' and '.join(ogb_options)} apply to OGB's data sets only: {', '.join(LAYOUTS)}; leave out")
     if links is not None:
         parts = [links]
+        check_split(valid, test)
         if valid is not None and test is not None:
             parts += [valid, test]
-        elif valid is not None or test is not None:
-            raise DataError("only one of valid and test is given; a split needs both")
         return _from_tables(parts, LinkColumns(source_column, target_column, time_column), facts, directed)
     unfit = {
         "source_column": source_column,
@@ -99,13 +98,7 @@ def _as_link_source(source: object) -> TableSource | None:
     if not isinstance(source, str | Path) or (isinstance(source, str) and source in DATASETS):
         return None
     path = Path(source)
-    # Unlike Path.exists this takes a name too long for any file for what it is: no file.
-    if not os.path.exists(path):
-        raise DataError(
-            f"there is no file {str(source)!r} and no data set of that name; " + did_you_mean(str(source), DATASETS)
-        )
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; name a file of links in it")
+    check_data(source, DATASETS)
     return None if path.suffix.lower() == ".npz" else path
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from headtail.datasets.parquet import read_columns
 from headtail.datasets.textfile import SEPARATORS, TextTable, has_link_header, suffix_of
 from headtail.errors import DataError, did_you_mean
+from headtail.given import no_file
 
 PARQUET = (".parquet", ".pq")
 
@@ -48,7 +49,7 @@ class ParquetTable:
         self.source = str(path)
         self._path = path
         if not path.is_file():
-            raise DataError(f"there is no file {path}")
+            raise no_file(path)
         try:
             with pq.ParquetFile(path) as file:
                 schema, rows = file.schema_arrow, file.metadata.num_rows

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from headtail.errors import DataError
+from headtail.given import no_file
 from headtail.limits import refuse_beyond_memory
 
 # Compressed files carry a second suffix: links.csv.gz.
@@ -32,7 +33,7 @@ def unpacked(path: Path, copies: int) -> Iterator["TextStream"]:
         with _open(path) as stream:
             yield TextStream(path, stream, copies)
     except FileNotFoundError as error:
-        raise DataError(f"there is no file {path}") from error
+        raise no_file(path) from error
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is damaged or not a {path.suffix} file: {error}") from error
     except OSError as error:

@@ -5,14 +5,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headtail.config import SECTION_OF
 from headtail.datasets.catalog import DATASETS
 from headtail.errors import ConfigError, DataError, did_you_mean
 from headtail.experiments.variants import Settings, variant_named
-from headtail.graph.graph import Graph
-from headtail.graph.load import load
+from headtail.given import no_data
 from headtail.yamlfile import read_yaml
+
+if TYPE_CHECKING:
+    from headtail.graph.graph import Graph
 
 # docs/method.md, 4 – 6 and 8: what the paper publishes for its data sets.
 PAPER_SETTINGS: dict[str, Settings] = {
@@ -62,7 +65,9 @@ class DataSource:
     options: tuple[tuple[str, object], ...] = ()
     contents: str = ""
 
-    def load(self) -> Graph:
+    def load(self) -> "Graph":
+        from headtail.graph.load import load
+
         return load(self.place, **dict(self.options))
 
 
@@ -83,9 +88,7 @@ def find_data(asked: str, root: Path | None = None, download: bool = False) -> D
         return own_data(asked)
     in_root = [path.stem for path in root.glob("*.npz")] if root is not None and root.is_dir() else []
     where = "" if root is None else f", and no {asked}.npz in {root}"
-    raise DataError(
-        f"there is no file {asked!r} and no data set of that name{where}; {did_you_mean(asked, [*DATASETS, *in_root])}"
-    )
+    raise no_data(asked, [*DATASETS, *in_root], where)
 
 
 def own_data(place: str, options: Mapping[str, object] | None = None) -> DataSource:

@@ -2,17 +2,9 @@
 
 from pathlib import Path
 
-from headtail.errors import ConfigError
 from headtail.evaluation.reliability import Reliability
 from headtail.files import replacing
-
-SUFFIXES = (".png", ".svg")
-
-
-def check_plot_file(path: Path) -> None:
-    """Refuses a plot file that is neither PNG nor SVG, before any work is done."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"cannot write {path}: plots are written as {' or '.join(SUFFIXES)}, name the file so.")
+from headtail.given import check_plot_file
 
 
 def reliability_plot(reliability: Reliability, title: str, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from headtail import methods
 from headtail.config import SECTION_OF, SECTIONS
 from headtail.errors import ConfigError, did_you_mean
 from headtail.presets import METHOD_DEFAULTS, PRESETS, Value
@@ -119,6 +118,9 @@ def variant_named(name: str) -> Variant:
     """
     if name in VARIANTS:
         return VARIANTS[name]
+    # Imported here: variants, which have names of their own, are found without torch.
+    from headtail import methods
+
     if name in methods.summaries():
         return Variant(name, name, {"method": name})
     known = [*VARIANTS, *methods.summaries()]

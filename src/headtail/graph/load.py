@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from headtail import datasets
+from headtail.datasets.read import read
 from headtail.errors import DataError
+from headtail.given import is_packed
 from headtail.graph.graph import Graph, build_graph
 from headtail.graph.packed.graph import open_packed
-from headtail.graph.packed.manifest import is_packed
 
 
 def load(source: object, **options: Any) -> Graph:
@@ -26,4 +26,4 @@ def load(source: object, **options: Any) -> Graph:
         if options:
             raise DataError(f"{source} is packed with all that belongs to it; leave out {', '.join(sorted(options))}.")
         return open_packed(source)
-    return build_graph(datasets.read(source, **options))
+    return build_graph(read(source, **options))

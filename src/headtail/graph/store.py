@@ -12,18 +12,16 @@ from torch import Tensor
 from headtail.datasets.parquet import read_columns
 from headtail.errors import RunError
 from headtail.files import read_tensors, replacing, write_tensors
+from headtail.given import is_packed
 from headtail.graph.audit import LeakAudit
 from headtail.graph.features import read_features
 from headtail.graph.graph import Cleaning, Graph, HeldOut
 from headtail.graph.names import NodeNames
 from headtail.graph.packed.graph import PackedGraph, open_packed
-from headtail.graph.packed.manifest import is_packed
 from headtail.graph.restored import check_tensors
 from headtail.graph.split import Split
 from headtail.graph.task import LinkTask, training_view
-
-GRAPH_FILE = "graph.safetensors"
-NODES_FILE = "nodes.parquet"
+from headtail.run_files import GRAPH_FILE, NODES_FILE
 
 
 def fingerprint(task: LinkTask) -> str:

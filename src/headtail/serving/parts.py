@@ -9,8 +9,9 @@ import pandas as pd
 import torch
 
 from headtail.files import write_text
+from headtail.given import check_table_file
 from headtail.ranks import current
-from headtail.serving.tables import check_suffix, write_table
+from headtail.serving.tables import write_table
 
 # Answers of this many heads are a part.
 HEADS_PER_PART = 4096
@@ -31,7 +32,7 @@ def write_in_parts(answers: Answers, heads: int, path: Path, key: str) -> int:
         path: the table, .parquet or .csv, which appears when it is complete.
         key: names all that decides the answers.
     """
-    check_suffix(path)
+    check_table_file(path)
     leads = current().leads
     firsts = range(0, heads, HEADS_PER_PART)
     if len(firsts) < 2:

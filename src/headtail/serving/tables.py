@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 
 from headtail.errors import DataError
 from headtail.files import replacing
+from headtail.given import check_table_file
 from headtail.graph.names import NodeNames
 from headtail.serving.topk import TopK
 
-SUFFIXES = (".parquet", ".csv")
 ROWS_PER_GROUP = 100_000
 
 
@@ -35,14 +35,6 @@ def named_rows(blocks: Iterable[TopK], names: NodeNames) -> Iterator[pd.DataFram
         )
 
 
-def check_suffix(path: Path) -> None:
-    """Refuses a table file that is neither Parquet nor CSV, before any work is done."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise DataError(f"cannot write {path}: tables are written as {' or '.join(SUFFIXES)}, name the file so.")
-    if path.is_dir():
-        raise DataError(f"cannot write {path}: it is a folder.")
-
-
 def _in_batches(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     """Joins small frames, since every frame becomes a row group and readers want few of them."""
     waiting: list[pd.DataFrame] = []
@@ -60,7 +52,7 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
 
     The file appears only when it is complete.
     """
-    check_suffix(path)
+    check_table_file(path)
     rows = 0
     with replacing(path) as temporary:
         if path.suffix.lower() == ".csv":

@@ -9,12 +9,10 @@ from torch import Tensor, nn
 
 from headtail.errors import RunError
 from headtail.files import read_tensors, write_tensors
+from headtail.run_files import CHECKPOINT_FILE, MODEL_FILE
 from headtail.training.averaging import WeightAverage
 from headtail.training.counters import COUNTERS
 from headtail.training.observer import Record
-
-CHECKPOINT_FILE = "checkpoint.safetensors"
-MODEL_FILE = "model.safetensors"
 
 
 @dataclass

@@ -6,7 +6,6 @@ names of arrays that are known here, so a store from a stranger reads nothing ou
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Literal
 
@@ -17,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headtail.datasets.arrays import STUMBLES
 from headtail.errors import DataError
+from headtail.given import MANIFEST_FILE
 
 VERSION = 1
-MANIFEST_FILE, NAMES_FILE = "manifest.json", "nodes.parquet"
+NAMES_FILE = "nodes.parquet"
 MOST_MANIFEST_BYTES = 2**20
 _HASHED_BYTES = 2**24
 
@@ -77,12 +77,6 @@ def layout_of(num_nodes: int, directed: bool, timed: bool, featured: bool) -> di
     if featured:
         layout["features"] = ("<f4", [num_nodes, None])
     return layout
-
-
-def is_packed(folder: Path) -> bool:
-    """Whether a folder holds a packed graph."""
-    # Unlike Path.is_file this takes a name too long for any file for what it is: no file.
-    return os.path.isfile(folder / MANIFEST_FILE)
 
 
 def array_file(folder: Path, name: str) -> Path:

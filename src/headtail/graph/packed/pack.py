@@ -16,17 +16,16 @@ from pathlib import Path
 from headtail.datasets.edges import LinkColumns
 from headtail.errors import DataError, HeadtailError
 from headtail.files import write_text
+from headtail.given import MANIFEST_FILE, check_split, is_packed
 from headtail.graph.packed.engine import Engine
 from headtail.graph.packed.features import open_matrix
 from headtail.graph.packed.hold_out import HoldOut
 from headtail.graph.packed.manifest import (
-    MANIFEST_FILE,
     NAMES_FILE,
     VERSION,
     ArrayFacts,
     Manifest,
     digest_of,
-    is_packed,
     layout_of,
 )
 from headtail.graph.packed.sources import open_file, open_links
@@ -81,8 +80,7 @@ def pack(
     columns = LinkColumns(source_column, target_column, time_column)
     if not links:
         raise DataError("no file of links is given")
-    if (valid is None) != (test is None):
-        raise DataError("only one of valid and test is given; a split needs both")
+    check_split(valid, test)
     request = Request(
         links=tuple(Path(path) for path in links),
         features=_path(features),

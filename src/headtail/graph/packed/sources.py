@@ -14,6 +14,7 @@ from headtail.datasets.edges import LinkColumns
 from headtail.datasets.tables import PARQUET, ParquetTable, pick_column
 from headtail.datasets.textfile import has_link_header, suffix_of
 from headtail.errors import DataError
+from headtail.given import no_file
 from headtail.graph.packed.engine import Engine, quoted, text
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -66,7 +67,7 @@ def open_file(path: Path) -> FileTable:
         DataError: it is missing, of another format, or cannot be read.
     """
     if not path.is_file():
-        raise DataError(f"there is no file {path}")
+        raise no_file(path)
     if any(sign in str(path) for sign in "*?["):
         raise DataError(f"{path}: packing takes *, ? and [ in a name for a pattern; rename the file")
     suffix = suffix_of(path)
