@@ -27,6 +27,7 @@ LEAVES = {
     "errors",
     "registry",
     "files",
+    "garbage",
     "given",
     "run_files",
     "contract",

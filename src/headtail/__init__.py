@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from headtail.garbage import unwatched
+
 if TYPE_CHECKING:
     from headtail.config import Config
     from headtail.errors import HeadtailError
@@ -26,6 +28,7 @@ def __getattr__(name: str) -> object:
     """Imports a public name when it is first used: torch takes seconds, which `headtail --help` need not wait for."""
     if name not in _HOMES:
         raise AttributeError(f"module 'headtail' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOMES[name]), name)
+    with unwatched():
+        value: object = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -1,12 +1,10 @@
 """Every method by name, made for a task; and the check that all names in a configuration mean something."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 
-from headtail.baselines import degnn, mf, node2vec, seal  # noqa: F401
-from headtail.baselines.heuristics import HEURISTICS
-from headtail.baselines.learned import BASELINES
 from headtail.config import Config
 from headtail.errors import ConfigError, did_you_mean
 from headtail.evaluation.metrics import Metric
@@ -22,10 +20,15 @@ from headtail.training.objectives import OBJECTIVES
 from headtail.training.task_method import TaskMethod, Untrained
 from headtail.training.trainer import GnnMethod
 
+if TYPE_CHECKING:
+    from headtail.baselines.learned import Maker
+    from headtail.contract import Method
+    from headtail.registry import Registry
+
 
 def summaries() -> dict[str, str]:
     """Returns {name: what it is} of all methods, the GNNs first."""
-    return {**MODELS.summaries(), **BASELINES.summaries(), **HEURISTICS.summaries()}
+    return {**MODELS.summaries(), **_baselines().summaries(), **_heuristics().summaries()}
 
 
 def maker(name: str) -> Callable[[LinkTask, Config], TaskMethod]:
@@ -36,11 +39,26 @@ def maker(name: str) -> Callable[[LinkTask, Config], TaskMethod]:
     """
     if name in MODELS:
         return GnnMethod.create
-    if name in BASELINES:
-        return BASELINES[name]
-    if name in HEURISTICS:
-        return lambda task, config: Untrained(task, HEURISTICS[name]())
+    if name in _heuristics():
+        return lambda task, config: Untrained(task, _heuristics()[name]())
+    if name in _baselines():
+        return _baselines()[name]
     raise ConfigError(f"unknown method {name!r}; {did_you_mean(name, list(summaries()))}")
+
+
+def _heuristics() -> "Registry[type[Method]]":
+    """The heuristics, imported when one may be meant: most commands are about a GNN and wait for nothing else."""
+    from headtail.baselines.heuristics import HEURISTICS
+
+    return HEURISTICS
+
+
+def _baselines() -> "Registry[Maker]":
+    """The baselines that are trained, imported when one may be meant."""
+    from headtail.baselines import degnn, mf, node2vec, seal  # noqa: F401
+    from headtail.baselines.learned import BASELINES
+
+    return BASELINES
 
 
 def make_method(task: LinkTask, config: Config) -> TaskMethod:

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from headtail.config import Config
 from headtail.errors import RunError
 from headtail.files import leftovers, write_text
@@ -19,7 +17,6 @@ from headtail.ranks import current
 from headtail.run_files import CONFIG_FILE, METRICS_FILE, RUN_FILES
 from headtail.training.checkpoint import CheckpointStore, checked_history
 from headtail.training.observer import Observer, Record
-from headtail.training.progress import ProgressBar
 
 
 def portable_settings(config: Config) -> str:
@@ -73,7 +70,12 @@ def watching(observer: Observer | None, folder: Path | None) -> Observer:
     """Returns what hears of training: a progress bar by default, and the journal; on ranks that follow, nobody."""
     if not current().leads:
         return Observer()
-    observer = observer or ProgressBar(Console(stderr=True))
+    if observer is None:
+        from rich.console import Console
+
+        from headtail.training.progress import ProgressBar
+
+        observer = ProgressBar(Console(stderr=True))
     return observer if folder is None else Journal(observer, folder)
 
 

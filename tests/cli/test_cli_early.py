@@ -1,4 +1,4 @@
-"""Paths and names that are wrong are told before anything large is imported: in a third of a second, not in five."""
+"""What commands import: nothing large to tell of a wrong path or name, nothing that they have no use for to answer."""
 
 import json
 import subprocess
@@ -69,6 +69,30 @@ for name, arguments in json.loads(sys.argv[1]).items():
 """
 
 
+# What answering from a run of the GNN has no use for: other methods, readers of data, plots, comparisons.
+UNUSED = (
+    "sklearn",
+    "matplotlib",
+    "torch_geometric",
+    "networkx",
+    "triton",
+    "torch._dynamo",
+    "torch._inductor",
+    "rich.progress",
+    "headtail.experiments",
+    "headtail.baselines",
+    "headtail.datasets.read",
+    "headtail.datasets.text",
+    "headtail.training.progress",
+)
+ANSWERED = f"""
+import sys
+from headtail.cli import main
+code = main(sys.argv[1:])
+sys.exit(code or " ".join(name for name in {UNUSED} if name in sys.modules) or 0)
+"""
+
+
 @pytest.fixture
 def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with links, settings that are wrong, and runs: begun, and whole as far as names tell."""
@@ -98,6 +122,14 @@ def test_nothing_large_is_imported_to_tell_it(wrong: Path) -> None:
     asked = json.dumps(commands | {"help": ["recommend", "--help"]})
     done = subprocess.run([sys.executable, "-c", EARLY, asked], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_an_answer_waits_for_no_module_that_it_has_no_use_for(run_folder: Path) -> None:
+    command = [sys.executable, "-c", ANSWERED, "recommend", str(run_folder), "--heads", "p00", "-k", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "2 links for 1 heads" in done.stderr
 
 
 def test_what_is_there_passes(wrong: Path) -> None:

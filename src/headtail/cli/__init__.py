@@ -9,6 +9,7 @@ from headtail.cli.app import app
 from headtail.cli.log import shown_log
 from headtail.cli.output import print_json, say, which_rank
 from headtail.errors import HeadtailError, one_line
+from headtail.garbage import left_behind
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,7 +18,9 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 a defect of ours, 2 something for the user to mend, 130 interrupted.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        with left_behind():
+            return main(sys.argv[1:])
     try:
         # Not standalone: typer then hands over its errors instead of drawing a box around them.
         with shown_log("--debug" in arguments):

@@ -53,8 +53,6 @@ def predict(
     check_files([pairs])
     check_run(run)
 
-    import pandas as pd
-
     from headtail import LinkPredictor
     from headtail.datasets.edges import LinkColumns, read_links
     from headtail.datasets.tables import open_table
@@ -64,6 +62,8 @@ def predict(
     asked = read_links(pairs, LinkColumns(source_column, target_column))
     predictor = LinkPredictor.load(run, device)
     _warn_of_lost_pair(pairs, open_table(pairs).columns[:2], predictor)
+    import pandas as pd
+
     frame = pd.DataFrame({"head": asked.heads, "tail": asked.tails})
     chosen = chosen_evidence(predictor.task, evidence)
     scores = predictor.predict(frame, probability, 0.5 if prior is None else prior, chosen)

@@ -49,8 +49,6 @@ def recommend(
         raise HeadtailError("answers for all nodes go to a file: add --out FILE.parquet, or choose --heads.")
     check_run(run)
 
-    import pandas as pd
-
     from headtail import LinkPredictor
     from headtail.files import file_digest
     from headtail.ranks import joined
@@ -67,6 +65,8 @@ def recommend(
         question = Question(k, leave_out, chosen)
         with _progress(count, ranks.leads) as advance:
             if out is None:
+                import pandas as pd
+
                 links = pd.concat(list(predictor.recommend_blocks(names, question, advance)), ignore_index=True)
                 rows = len(links)
             else:
@@ -118,10 +118,15 @@ def _names(heads: str | None, file: Path | None) -> list[str | int] | None:
 def _progress(heads: int, shown: bool) -> Iterator[Callable[[int], None]]:
     """Shows a bar of heads answered on a terminal; yields what to call with those just finished."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield lambda _finished: None
+        return
+
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("heads"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
-    with Progress(*columns, console=console, disable=not (shown and console.is_terminal), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("heads", total=heads)
         yield lambda finished: bar.advance(task, finished)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from torch import Tensor
 
 from headtail.contract import Scorer
@@ -54,6 +53,8 @@ class Calibration:
         Raises:
             ConfigError: the prior is not between 0 and 1.
         """
+        from scipy.special import expit  # here, for most commands have no use for SciPy
+
         check_prior(prior)
         ratios = np.interp(_finite(scores), self.scores, self.log_ratios)
         return np.asarray(expit(ratios + math.log(prior) - math.log1p(-prior)), dtype=np.float64)

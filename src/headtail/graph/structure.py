@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -122,7 +121,8 @@ def spectral_structure(view: GraphView, dim: int, seed: int = 0, device: str = "
 
     Directed graphs get two halves, one describing what a node links to and one what links to it.
     """
-    from sklearn.utils.extmath import randomized_svd  # a second and more, which few commands have to wait for
+    import scipy.sparse as sp  # a second and more with the next, which few commands have to wait for
+    from sklearn.utils.extmath import randomized_svd
 
     rows = view.out_rows
     matrix = sp.csr_array(
