@@ -56,6 +56,19 @@ def print_frame(frame: "pd.DataFrame", title: str | None = None, most: int = 0) 
         print(f"… and {len(frame) - len(shown):,} more rows; write all of them with --out FILE.csv")
 
 
+def _print_answers(answers: Mapping[str, Any]) -> None:
+    """Prints how answers are made, and what else was compared."""
+    from headtail.serving.plan import FIGURES
+    from headtail.serving.told import compared_rows, how, left_out_text
+
+    print(f"Answers are {how(answers)}.")
+    if rows := compared_rows(answers):
+        title = "compared on validation links, among all nodes (%)"
+        print_table(["ranked by", *FIGURES], rows, title, numbers=range(1, 1 + len(FIGURES)))
+    if left_out := left_out_text(answers):
+        print(f"Not compared: {left_out}.")
+
+
 def print_result(result: Mapping[str, Any], nodes: int) -> None:
     """Prints the metrics and the work per epoch of an evaluation on a graph of so many nodes."""
     from headtail.evaluation.figures import all_nodes_counts, all_nodes_heading, all_nodes_rows, sampled_rows
@@ -63,6 +76,8 @@ def print_result(result: Mapping[str, Any], nodes: int) -> None:
     print_table([f"{result['split']} metric", "%"], sampled_rows(result), numbers=[1])
     if lists := all_nodes_rows(result):
         print_table([all_nodes_heading(nodes), "%"], lists, all_nodes_counts(result), numbers=[1])
+    if "answers" in result:
+        _print_answers(result["answers"])
     if not any(result["per_epoch"].values()):
         return
     work = [(name.replace("_", " "), f"{count:,}") for name, count in result["per_epoch"].items()]
