@@ -49,11 +49,19 @@ def print_frame(frame: "pd.DataFrame", title: str | None = None, most: int = 0) 
     shown = frame.head(most) if most else frame
     numbers = [i for i, name in enumerate(frame.columns) if name in ("score", "probability", "rank")]
     rows = (
-        [f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row] for row in shown.itertuples(index=False)
+        [_cell(name, cell) for name, cell in zip(shown.columns, row, strict=True)]
+        for row in shown.itertuples(index=False)
     )
     print_table(list(frame.columns), rows, title, numbers)
     if len(shown) < len(frame):
         print(f"… and {len(frame) - len(shown):,} more rows; write all of them with --out FILE.csv")
+
+
+def _cell(column: str, value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    # Probabilities of unlikely links are small, and four decimals would hide them.
+    return f"{value:.4g}" if column == "probability" else f"{value:.4f}"
 
 
 def _print_answers(answers: Mapping[str, Any]) -> None:

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from headtail.errors import one_line
+from headtail.serving.answering import Answering
 from headtail.serving.choice import worth
 from headtail.serving.held import BEST, KINDS
 from headtail.serving.plan import FIGURES, FIRST, AnswerPlan
+from headtail.serving.questions import Question
 from headtail.training.observer import Record
 
 
@@ -47,6 +49,19 @@ def how(answers: Mapping[str, Any]) -> str:
     if shares := ", ".join(f"{share} ({links})" for links, share in held_rows(answers)):
         text += f", which hold of the {BEST} best of all nodes: {shares}"
     return text
+
+
+def how_asked(answering: Answering, question: Question) -> Record:
+    """Returns how a question was answered: `exact`, what `choice` ranks, `how` in a line, and what candidates hold."""
+    plan = None if question.exact else answering.plan
+    answers = told(plan)
+    facts: Record = {name: answers[name] for name in ("choice", "exact", "candidates", "held") if name in answers}
+    allowed = question.allowed(answering.method.task.graph.names)
+    if allowed is None:
+        return {**facts, "how": how(answers)}
+    # What was counted, was counted for candidates among all nodes.
+    text = "ranked by the method's own score" if plan is None else f"ranked by {answers['choice']}"
+    return {**facts, "how": f"{text}, among the {int(allowed.sum()):,} tails that were allowed"}
 
 
 def held_rows(answers: Mapping[str, Any]) -> list[tuple[str, str]]:
