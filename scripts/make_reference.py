@@ -30,6 +30,8 @@ from headtail.registry import Registry
 from headtail.sampling.batches import BATCHES
 from headtail.sampling.negatives import NEGATIVES
 from headtail.sampling.neighbours import NEIGHBOURS
+from headtail.serving import sources  # noqa: F401, registers those that come with headtail
+from headtail.serving.candidates import SOURCES
 from headtail.training.objectives import OBJECTIVES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
@@ -43,6 +45,7 @@ COMPONENTS: dict[str, Registry[Any]] = {
     "setting `objective`": OBJECTIVES,
     "setting `split`": SPLITS,
     "setting `structure_from`": STRUCTURES,
+    "candidates": SOURCES,
     "DATA": DATASETS,
 }
 

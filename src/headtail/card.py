@@ -4,6 +4,9 @@ from headtail.config import Config
 from headtail.evaluation.figures import all_nodes_counts, all_nodes_heading, all_nodes_rows, sampled_rows
 from headtail.graph.task import LinkTask
 from headtail.serving.evidence import chosen_evidence
+from headtail.serving.held import BEST
+from headtail.serving.plan import FIGURES
+from headtail.serving.told import compared_rows, held_rows, how, left_out_text
 from headtail.training.observer import Record
 from headtail.training.task_method import TaskMethod
 
@@ -32,7 +35,7 @@ def model_card(method: TaskMethod, config: Config, result: Record, finished: boo
 | test metric | % |
 |---|---|
 {rows}
-{_lists(result, graph.num_nodes)}
+{_lists(result, graph.num_nodes)}{_made(result)}
 Scores rank links, and are not probabilities; `headtail predict --probability` adds those.
 
     headtail recommend THIS_FOLDER --heads NAME -k 10
@@ -47,7 +50,8 @@ def _lists(result: Record, nodes: int) -> str:
     """Returns the table of what lists are worth; nothing where that was not measured."""
     rows = all_nodes_rows(result)
     if not rows:
-        return ""
+        return f"\n{result['fewer_heads']}\n" if "fewer_heads" in result else ""
+    fewer = f"\n{result['fewer_heads']}" if "fewer_heads" in result else ""
     return f"""
 | {all_nodes_heading(nodes)} | % |
 |---|---|
@@ -55,8 +59,37 @@ def _lists(result: Record, nodes: int) -> str:
 
 Measured on {all_nodes_counts(result)}: recall@K is the share of these links among the first K of their head's list,
 mrr@50 the mean of 1/rank, 0 beyond rank 50; known links and other right answers take no place.
-head_recall@20 and head_ndcg@20 are means over heads, whose other right answers take places.
+head_recall@20 and head_ndcg@20 are means over heads, whose other right answers take places.{fewer}
 """
+
+
+def _made(result: Record) -> str:
+    """Says how answers are made, and why so; nothing where no lists were asked for."""
+    if "answers" not in result:
+        return ""
+    answers = result["answers"]
+    found = f"\nAnswers are {how(answers)}.\n"
+    if answers["exact"]:
+        return found
+    budgets = ", ".join(f"{name} {budget}" for name, budget in answers["budgets"].items())
+    left_out = left_out_text(answers)
+    rows = "\n".join(f"| {' | '.join(row)} |" for row in compared_rows(answers))
+    found += f"""Each source proposes candidates, at most: {budgets}. What ranks them was chosen on validation links:
+
+| validation links among all nodes, % | {" | ".join(FIGURES)} |
+|---|---|---|---|
+{rows}
+"""
+    if left_out:
+        found += f"\nNot compared: {left_out}.\n"
+    if held := held_rows(answers):
+        shares = "\n".join(f"| {links} | {share} |" for links, share in held)
+        found += f"""
+| heads with | of the {BEST} best of all nodes by the method's own score, candidates |
+|---|---|
+{shares}
+"""
+    return found
 
 
 def _sentence(told: object) -> str:

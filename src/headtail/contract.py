@@ -22,6 +22,8 @@ class Scorer(ABC):
     Attributes:
         pair_bytes: what `score_pairs` and `score_tails` hold of a pair, about.
         cell_bytes: what `score_rows`, and a choice among its scores, hold of a cell, about.
+        pair_microseconds: what a pair takes, about: what is asked of a scorer by default is bounded by it, not by a
+            clock, so that it is the same on every machine.
         sees_held_out: whether it was made from a view of all links, for answering; evaluation refuses it then. Who
             makes a scorer of others hands this on.
     """
@@ -30,6 +32,7 @@ class Scorer(ABC):
     device: torch.device
     pair_bytes: int = 64
     cell_bytes: int = 64
+    pair_microseconds: float = 0.03
     sees_held_out: bool = False
 
     @abstractmethod

@@ -2,29 +2,29 @@
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
-from headtail.evaluation.all_nodes import evaluate_lists
 from headtail.evaluation.figures import ranked_among
 from headtail.evaluation.parts import evaluate_part
 from headtail.serving.answering import Answering
-from headtail.serving.answers import best_tails
+from headtail.serving.lists import judge_lists
+from headtail.serving.told import told
 from headtail.training.counters import COUNTERS
 from headtail.training.observer import Record
 
 
-def judged(answering: Answering, part: str, heads_sampled: int, history: Sequence[Record], best_epoch: int) -> Record:
+def judged(
+    answering: Answering, part: str, heads_sampled: int | None, history: Sequence[Record], best_epoch: int
+) -> Record:
     """Ranks the held-out links of a part, "test" or "valid", and says what lists of some heads are worth."""
     start = time.perf_counter()
     task = answering.method.task
     view = task.test_view if part == "test" else task.train_view
     metrics = evaluate_part(answering.scorer(view), task, part)
     seconds = time.perf_counter() - start
-    lists = {}
-    if heads_sampled:
-        answers, known = answering.of(view), task.train_view.out_rows
-        ranked = partial(best_tails, answers, known=known, shown="ranking among all nodes")
-        lists = evaluate_lists(task, part, heads_sampled, ranked)
+    lists: Record = {}
+    if heads_sampled != 0:
+        lists = judge_lists(answering.of(view), task, part, heads_sampled, "ranking among all nodes")
+        lists["answers"] = told(answering.plan)
     last = history[-1] if history else {}
     return {
         "split": part,

@@ -12,7 +12,6 @@ from headtail.config import Config, make_config
 from headtail.contract import Scorer
 from headtail.errors import HeadtailError
 from headtail.evaluation.calibration import Calibration, calibrate, check_prior
-from headtail.evaluation.heads import HEADS_AFTER_TRAINING, HEADS_SAMPLED
 from headtail.evaluation.metrics import Metric
 from headtail.evaluation.parts import Validation
 from headtail.evaluation.reliability import Reliability, measure_reliability
@@ -78,7 +77,7 @@ class LinkPredictor:
         overwrite: bool = False,
         observer: Observer | None = None,
         say: Callable[[str], None] | None = None,
-        heads_sampled: int = HEADS_AFTER_TRAINING,
+        heads_sampled: int | None = None,
     ) -> "LinkPredictor":
         """Trains on a graph.
 
@@ -123,13 +122,14 @@ class LinkPredictor:
 
     # ---- answers ----
 
-    def evaluate(self, part: str = "test", heads_sampled: int = HEADS_SAMPLED) -> Record:
+    def evaluate(self, part: str = "test", heads_sampled: int | None = None) -> Record:
         """Ranks held-out links and returns metrics, cost and provenance.
 
         Args:
             part: "test" or "valid".
             heads_sampled: of so many heads at most, also say what lists are worth, as `all_nodes`: links ranked
-                among all nodes. 0 leaves it out.
+                among all nodes; and how answers are made, as `answers`. 0 leaves both out. By default 1,500; fewer
+                where every head has all nodes scored at a price, and `fewer_heads` then says so.
         """
         return judged(self.answering, part, heads_sampled, self.history, self.best_epoch)
 
@@ -223,7 +223,7 @@ class LinkPredictor:
 
     # ---- runs on disk ----
 
-    def save(self, folder: str | Path, overwrite: bool = False, heads_sampled: int = HEADS_AFTER_TRAINING) -> None:
+    def save(self, folder: str | Path, overwrite: bool = False, heads_sampled: int | None = None) -> None:
         """Writes a run folder: configuration, model, graph, node names, metrics and a model card (see `fit`)."""
         folder = Path(folder)
         check_folder(folder, resume=False, overwrite=overwrite)
@@ -281,7 +281,7 @@ class LinkPredictor:
             self._calibration = calibrate(self.answering.scorer(self.task.train_view), self.task)
         return self._calibration
 
-    def _write_model(self, folder: Path, heads_sampled: int) -> None:
+    def _write_model(self, folder: Path, heads_sampled: int | None) -> None:
         method, leads = self.method, current().leads
         if leads:
             save_model(folder, method.weights(), fingerprint(method.task), self.best_epoch)

@@ -17,8 +17,9 @@ from headtail.experiments.variants import VARIANTS
 from headtail.training.observer import Observer
 from tiny_runs import timeless
 
-# Two epochs of a tiny model, wherever the preset is.
-TINY = (*SMALL, "--layers", "2", "--links-per-batch", "128")
+# Two epochs of a tiny model, wherever the preset is; lists are of all nodes, which are few.
+TINY = (*SMALL, "--layers", "2", "--links-per-batch", "128", "--answers", "exact")
+OF_LISTS = ("recall@10", "recall@50", "mrr@50")
 
 
 class Stop(Observer):
@@ -93,7 +94,8 @@ def test_a_comparison_for_people(cli: Cli, links_csv: Path, tmp_path: Path, monk
     assert {line.split()[0] for line in answer.out.splitlines() if line.strip()} >= {"method", "aml", "cn", "Results,"}
     assert sorted(path.name for path in out.iterdir()) == ["comparison.md", "comparison.png", "results.jsonl"]
     assert (out / "comparison.png").read_bytes().startswith(b"\x89PNG")
-    assert (out / "comparison.md").read_text().startswith("# links: MRR among 20 each (%), clean\n\n| method | test |")
+    assert (out / "comparison.md").read_text().startswith("# links: MRR among 20 each (%), clean\n")
+    assert f"| method | test | valid | {' | '.join(OF_LISTS)} |" in (out / "comparison.md").read_text()
     lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert [(line["method"], line["seed"]) for line in lines] == [("aml", 0), ("cn", 0), ("aml", 1)]
     again = cli(*arguments)
@@ -107,7 +109,9 @@ def test_a_comparison_by_lists(cli: Cli, links_csv: Path, tmp_path: Path, monkey
     monkeypatch.setenv("COLUMNS", "200")
     out = tmp_path / "out"
     arguments = ("compare", links_csv, "--methods", "aml,cn", "--out", out, *TINY)
-    plain = cli(*arguments, "--json").json["methods"]
+    off = cli(*arguments, "--heads-sampled", 0)
+    assert "recall@10" not in off.out
+    plain = cli(*arguments, "--heads-sampled", 0, "--json").json["methods"]
     assert all("all_nodes" not in line for line in plain)
     asked = cli(*arguments, "--heads-sampled", 9, "--json")
     assert "already" not in asked.err  # what is kept lacks the lists
@@ -121,10 +125,12 @@ def test_a_comparison_by_lists(cli: Cli, links_csv: Path, tmp_path: Path, monkey
     assert "2 of 2 runs are in" in again.err
     assert "recall@10, recall@50, mrr@50 (%): test links of 9 heads among all nodes" in again.out
     (row,) = [line.split() for line in again.out.splitlines() if line.split()[:1] == ["cn"]]
-    assert row[3:6] == [f"{100 * lines['cn']['all_nodes'][name]:.2f}" for name in ("recall@10", "recall@50", "mrr@50")]
-    off = cli(*arguments)
-    assert "2 of 2 runs are in" in off.err
-    assert "recall@10" not in off.out
+    assert row[3:6] == [f"{100 * lines['cn']['all_nodes'][name]:.2f}" for name in OF_LISTS]
+    assert "2 of 2 runs are in" in cli(*arguments, "--heads-sampled", 0).err
+    default = {line["method"]: line for line in cli(*arguments, "--json").json["methods"]}
+    wanted = cli("evaluate", tmp_path / "aml", "--json").json["all_nodes"]
+    assert timeless(default["aml"]["all_nodes"]) == pytest.approx(timeless(wanted))
+    assert wanted["heads"] > 9
 
 
 @pytest.mark.slow

@@ -63,18 +63,29 @@ def test_evaluate_either_split(cli: Cli, run_folder: Path) -> None:
     assert "hits@10 among 20 each" in shown
 
 
-def test_lists_are_judged_beside_the_metric(cli: Cli, run_folder: Path, tmp_path: Path, links_csv: Path) -> None:
+def test_lists_are_judged_beside_the_metric(
+    cli: Cli, run_folder: Path, tmp_path: Path, links_csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # names stay on a line
     figures = cli("evaluate", run_folder, "--heads-sampled", 9, "--json").json["all_nodes"]
     shown = cli("evaluate", run_folder, "--heads-sampled", 9).out
     assert figures["heads"] == 9
     assert f"{figures['links']} links of 9 heads" in shown
     assert "among all 60 nodes" in shown
     for name in ("recall@10", "recall@50", "mrr@50", "head_recall@20", "head_ndcg@20"):
-        assert [line.split() for line in shown.splitlines() if name in line] == [[name, f"{100 * figures[name]:.2f}"]]
+        assert [line.split() for line in shown.splitlines() if line.split()[:1] == [name]] == [
+            [name, f"{100 * figures[name]:.2f}"]
+        ]
     assert cli("evaluate", run_folder, "--json").json["all_nodes"]["heads"] > 9  # 1,500 at most
     none = cli("evaluate", run_folder, "--heads-sampled", 0)
     assert "among all" not in none.out
+    assert "Answers are" not in none.out
     assert "all_nodes" not in cli("evaluate", run_folder, "--heads-sampled", 0, "--json").json
+    answers = cli("evaluate", run_folder, "--json").json["answers"]
+    assert answers["exact"] is False
+    assert f"Answers are ranked by {answers['choice']}, over about {answers['candidates']} candidates" in shown
+    for each in answers["compared"]:
+        assert each["choice"] in shown
     trained = cli("train", links_csv, "--out", tmp_path / "run", *SMALL, "--heads-sampled", 9)
     assert "9 heads" in trained.out
     wrong = cli("evaluate", run_folder, "--heads-sampled", -1)

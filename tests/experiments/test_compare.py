@@ -10,12 +10,12 @@ from grid_case import COUNTS, check_markdown, markdown_rows, result
 from headtail.experiments import compare
 from headtail.experiments.compare import (
     COLUMNS,
-    cells,
     compared,
     comparison_markdown,
     comparison_plot,
     heading,
     mean_curve,
+    rows,
 )
 from headtail.experiments.plots import Curve
 
@@ -39,7 +39,7 @@ def test_a_line_per_method_the_best_first() -> None:
 
 
 def test_a_line_as_text() -> None:
-    ra, aml, seal = (cells(line) for line in compared(RESULTS))
+    ra, aml, seal = rows(compared(RESULTS))
     assert aml == ["aml", "55.00 ± 7.07", "65.00", "4.0", "0.25", "2", "50"]
     assert ra == ["ra", "70.00", "80.00", "0", "0.25", "0", "0"]
     assert seal[:3] == ["seal", "20.00", "–"]  # validation links were not held out
@@ -59,9 +59,13 @@ def test_lists_have_columns_of_their_own() -> None:
     (line,) = lines = compared(results, with_lists=True)
     assert line.all_nodes == figures | {"recall@10": 0.375, "links": 13}
     assert markdown_rows(comparison_markdown(lines))[0][3:6] == ["recall@10", "recall@50", "mrr@50"]
-    assert cells(line)[3:6] == ["37.50", "50.00", "12.50"]
+    assert rows(lines)[0][3:6] == ["37.50", "50.00", "12.50"]
     of_lists = "recall@10, recall@50, mrr@50 (%): test links of 9 heads among all nodes"
     assert heading("MRR (%)", lines) == f"MRR (%)\n{of_lists}"
+    dear = compared([*results, result("seal", 0.2, 0, heads_sampled=None)], with_lists=True)
+    assert rows(dear)[1][3:6] == ["–", "–", "–"]
+    few = result("ra", 0.2, 0, heads_sampled=9, all_nodes=figures | {"heads": 7})
+    assert "test links of 7 to 9 heads among" in heading("MRR (%)", compared([*results, few], with_lists=True))
     without = compared(results)
     assert markdown_rows(comparison_markdown(without))[0] == list(COLUMNS)
     assert heading("MRR (%)", without) == "MRR (%)"

@@ -42,6 +42,8 @@ def test_what_was_finished_is_taken_over(name: str, heads: int, tmp_path: Path) 
             with pytest.raises(KeyboardInterrupt):
                 write_in_parts(Answering(dies_at), heads, path, "key")
             assert not path.exists()
+            left = [each.name for each in path.parent.iterdir()]
+            assert left == ([f".{name}.parts"] if dies_at > 4 < heads else [])
     last = Answering()
     assert write_in_parts(last, heads, path, "key") == 2 * heads
     # The last one died in the fourth part; what is one part, or died in the first, is made from the beginning.

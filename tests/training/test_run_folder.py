@@ -13,7 +13,6 @@ import headtail.files
 from headtail import LinkPredictor
 from headtail.card import model_card
 from headtail.errors import HeadtailError, RunError
-from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 from headtail.files import read_tensors
 from headtail.run_files import ANSWERS_FILE, RUN_FILES
 from headtail.runs import Journal, read_history
@@ -40,7 +39,7 @@ def test_metrics_are_a_line_per_epoch_and_the_test_result(run: Path) -> None:
         wanted = {"loss", "learning_rate", "seconds", "links", "links_per_second", "valid_mrr", "valid_hits@10"}
         assert wanted | COUNTERS <= line.keys()
     assert result["split"] == "test"
-    again = LinkPredictor.load(run, device="cpu").evaluate(heads_sampled=HEADS_AFTER_TRAINING)
+    again = LinkPredictor.load(run, device="cpu").evaluate()
     assert timeless(result) == timeless(again)
     assert set(RUN_FILES) - {ANSWERS_FILE} == {path.name for path in run.iterdir()}  # which has no plan to keep
 
@@ -170,7 +169,7 @@ def test_a_run_killed_after_a_resume_still_knows_its_best_epoch(tmp_path: Path) 
 
 def test_the_model_card_says_what_was_trained_on_what(run: Path) -> None:
     model = LinkPredictor.load(run, device="cpu")
-    result = model.evaluate(heads_sampled=HEADS_AFTER_TRAINING)
+    result = model.evaluate()
     card = model_card(model.method, model.config, result, finished=True)
     for fact in (
         "# Link predictor for planted",

@@ -226,6 +226,7 @@ class LocalScorer(Scorer):
     def __init__(self, model: LocalModel, extractor: SubgraphExtractor, features: Tensor, directed: bool) -> None:
         self.model, self.extractor, self.directed = model, extractor, directed
         self.num_nodes, self.device = features.shape[0], features.device
+        self.pair_microseconds = 300 if self.device.type == "cuda" else 3000
         self._projected = model.features(features)
 
     @torch.no_grad()

@@ -9,7 +9,6 @@ from headtail.cli.options import Data, HeadsSampled, Json, Options, check_source
 from headtail.cli.output import print_json, print_table, say
 from headtail.cli.train import INTERRUPTED
 from headtail.config import make_config
-from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 
 DEFAULT_METHODS = "strong,aml,sage,cn,aa,ra,item2hop"
 # `strong` brings its own settings; the other methods train in minutes with these.
@@ -28,7 +27,7 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="keep results, table and plot there, and skip what is done")
     ] = None,
-    heads_sampled: HeadsSampled = HEADS_AFTER_TRAINING,
+    heads_sampled: HeadsSampled = None,
     as_json: Json = False,
 ) -> int:
     """Compare methods on one graph: same split, same evaluator, best on the test links first.
@@ -53,7 +52,7 @@ def compare(
     check_source(data, source)
     where = own_data(data, source)
 
-    from headtail.experiments.compare import cells, columns, compared, comparison_markdown, comparison_plot, heading
+    from headtail.experiments.compare import columns, compared, comparison_markdown, comparison_plot, heading, rows
     from headtail.experiments.grid import Plan, run_grid
     from headtail.experiments.paper import RESULTS_FILE, provenance
     from headtail.experiments.tables import Results
@@ -67,7 +66,7 @@ def compare(
     except KeyboardInterrupt:
         say(interrupted(out and out / RESULTS_FILE))
         return INTERRUPTED
-    lines = compared(results, with_lists=heads_sampled > 0)
+    lines = compared(results, with_lists=heads_sampled != 0)
     judged_by = Results(results).metric(where.name)
     if out is not None:
         title = f"{where.name}: test accuracy over training time"
@@ -82,7 +81,7 @@ def compare(
         return 0
     names = columns(lines)
     title = f"{where.name}: {heading(judged_by, lines)}"
-    print_table(names, [cells(line) for line in lines], title, range(1, len(names)))
+    print_table(names, rows(lines), title, range(1, len(names)))
     if out is not None:
         print(f"Results, table and plot are in {out}.")
     return 0

@@ -8,7 +8,6 @@ import typer
 from headtail.cli.options import Device, HeadsSampled, Json, Run
 from headtail.cli.output import print_json, print_result, print_table, say
 from headtail.errors import ConfigError
-from headtail.evaluation.heads import HEADS_SAMPLED
 from headtail.given import check_plot_file
 from headtail.run_files import check_run
 
@@ -19,7 +18,7 @@ def evaluate(
     reliability: Annotated[
         Path | None, typer.Option(metavar="FILE", help="judge probabilities too, with a plot in .png or .svg")
     ] = None,
-    heads_sampled: HeadsSampled = HEADS_SAMPLED,
+    heads_sampled: HeadsSampled = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:

@@ -35,8 +35,10 @@ def given_names(option: str, text: str | None, file: Path | None) -> GivenNames 
     if text is None and file is None:
         return None
     whole = None
-    if file is not None or text == STDIN:
-        found = (_standard_input(option) if file is None or str(file) == STDIN else _text_of(file)).splitlines()
+    if from_stdin(text, file):
+        found = _standard_input(option).splitlines()
+    elif file is not None:
+        found = _text_of(file).splitlines()
     else:
         whole = str(text).strip()
         found = _between_commas(option, whole)
@@ -44,6 +46,11 @@ def given_names(option: str, text: str | None, file: Path | None) -> GivenNames 
     if not names:
         raise DataError(f"{file or option} names no node.")
     return GivenNames(names, whole)
+
+
+def from_stdin(text: str | None, file: Path | None) -> bool:
+    """Whether names are to be read from standard input."""
+    return STDIN in (text, str(file))
 
 
 def _between_commas(option: str, text: str) -> list[str]:

@@ -17,6 +17,7 @@ import typer
 
 from headtail.config import SECTION_OF, SECTIONS
 from headtail.errors import RanksError
+from headtail.evaluation.heads import HEADS_SAMPLED
 from headtail.given import check_data, check_files, check_split
 from headtail.presets import PRESETS
 
@@ -36,7 +37,14 @@ Data = Annotated[
     ),
 ]
 HeadsSampled = Annotated[
-    int, typer.Option(metavar="int", min=0, help="also rank links of so many heads among all nodes; 0: do not")
+    int | None,
+    typer.Option(
+        metavar="int",
+        min=0,
+        help=f"rank links of so many heads among all nodes too; {HEADS_SAMPLED} by default, fewer where a head is "
+        "dear; 0: do not",
+        show_default=False,
+    ),
 ]
 Evidence = Annotated[
     Literal["all", "training"] | None,

@@ -49,11 +49,32 @@ def print_frame(frame: "pd.DataFrame", title: str | None = None, most: int = 0) 
     shown = frame.head(most) if most else frame
     numbers = [i for i, name in enumerate(frame.columns) if name in ("score", "probability", "rank")]
     rows = (
-        [f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row] for row in shown.itertuples(index=False)
+        [_cell(name, cell) for name, cell in zip(shown.columns, row, strict=True)]
+        for row in shown.itertuples(index=False)
     )
     print_table(list(frame.columns), rows, title, numbers)
     if len(shown) < len(frame):
         print(f"… and {len(frame) - len(shown):,} more rows; write all of them with --out FILE.csv")
+
+
+def _cell(column: str, value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    # Probabilities of unlikely links are small, and four decimals would hide them.
+    return f"{value:.4g}" if column == "probability" else f"{value:.4f}"
+
+
+def _print_answers(answers: Mapping[str, Any]) -> None:
+    """Prints how answers are made, and what else was compared."""
+    from headtail.serving.plan import FIGURES
+    from headtail.serving.told import compared_rows, how, left_out_text
+
+    print(f"Answers are {how(answers)}.")
+    if rows := compared_rows(answers):
+        title = "compared on validation links, among all nodes (%)"
+        print_table(["ranked by", *FIGURES], rows, title, numbers=range(1, 1 + len(FIGURES)))
+    if left_out := left_out_text(answers):
+        print(f"Not compared: {left_out}.")
 
 
 def print_result(result: Mapping[str, Any], nodes: int) -> None:
@@ -63,6 +84,8 @@ def print_result(result: Mapping[str, Any], nodes: int) -> None:
     print_table([f"{result['split']} metric", "%"], sampled_rows(result), numbers=[1])
     if lists := all_nodes_rows(result):
         print_table([all_nodes_heading(nodes), "%"], lists, all_nodes_counts(result), numbers=[1])
+    if "answers" in result:
+        _print_answers(result["answers"])
     if not any(result["per_epoch"].values()):
         return
     work = [(name.replace("_", " "), f"{count:,}") for name, count in result["per_epoch"].items()]

@@ -76,8 +76,6 @@ def predict(
         where = {"file": str(out)} if out else {"scores": scores.to_dict("records")}
         print_json({"run": str(run), "evidence": chosen, "rows": len(scores), **where})
     elif out is None:
-        if probability:  # those of unlikely links are small, and four decimals would hide them
-            scores["probability"] = [f"{value:.4g}" for value in scores["probability"]]
         print_frame(scores, most=ROWS_SHOWN)
 
 

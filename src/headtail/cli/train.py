@@ -13,7 +13,6 @@ from headtail.cli.log import LOG
 from headtail.cli.options import Data, HeadsSampled, Json, Options, check_source
 from headtail.cli.output import print_json, print_result, say, which_rank
 from headtail.config import make_config
-from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 from headtail.presets import DEFAULT_PRESET
 from headtail.run_files import CHECKPOINT_FILE, CONFIG_FILE, check_folder
 
@@ -39,7 +38,7 @@ def train(
         bool, typer.Option("--resume", metavar="", help="go on after the last finished epoch of RUN")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", metavar="", help="replace the run in RUN")] = False,
-    heads_sampled: HeadsSampled = HEADS_AFTER_TRAINING,
+    heads_sampled: HeadsSampled = None,
     as_json: Json = False,
 ) -> int:
     """Learn which links a graph is missing, and save the model as a run folder.
@@ -81,7 +80,7 @@ def _fit(
     out: Path,
     resume: bool,
     overwrite: bool,
-    heads_sampled: int,
+    heads_sampled: int | None,
 ) -> int:
     """Reads the data and trains; returns the exit code."""
     from headtail import load

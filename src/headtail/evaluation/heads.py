@@ -1,6 +1,5 @@
 """How many heads are ranked among all nodes where nobody says; imports nothing, since every command line reads it."""
 
-# Heads that `evaluate` asks for a list.
+# Heads that are asked for a list: by `evaluate`, after training, in comparisons and in the demo. Fewer by default where
+# a head is dear (`serving.cost`).
 HEADS_SAMPLED = 1500
-# The same where methods are trained: for the model card, in comparisons and in the demo. 0 is none.
-HEADS_AFTER_TRAINING = 0

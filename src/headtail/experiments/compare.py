@@ -35,7 +35,7 @@ class Compared:
 def compared(results: Sequence[RunResult], with_lists: bool = False) -> list[Compared]:
     """Returns a line per method, the best on the test links first.
 
-    Where `with_lists`, it says what lists are worth, which all results then tell.
+    Where `with_lists`, it says what lists are worth.
     """
     lines = []
     for method in dict.fromkeys(result.method for result in results):
@@ -59,11 +59,14 @@ def compared(results: Sequence[RunResult], with_lists: bool = False) -> list[Com
     return sorted(lines, key=lambda line: -line.test)
 
 
-def _mean_lists(runs: Sequence[RunResult]) -> dict[str, float]:
-    """Returns the mean of every figure of lists over seeds."""
+def _mean_lists(runs: Sequence[RunResult]) -> dict[str, float] | None:
+    """Returns the mean of every figure of lists over seeds; None where lists were too dear to ask for."""
     figures = [run.all_nodes for run in runs if run.all_nodes is not None]
-    assert len(figures) == len(runs)
-    return {name: statistics.mean(each[name] for each in figures) for name in figures[0]}
+    return (
+        None
+        if len(figures) < len(runs)
+        else {name: statistics.mean(each[name] for each in figures) for name in figures[0]}
+    )
 
 
 COLUMNS = ("method", "test", "valid", "training s", "test s", "epochs", "GNN encodings")
@@ -73,23 +76,31 @@ OF_LISTS = ("recall@10", "recall@50", "mrr@50")
 
 def columns(lines: Sequence[Compared]) -> list[str]:
     """Returns the columns of a table of these lines."""
-    of_lists = OF_LISTS if lines[0].all_nodes else ()
+    of_lists = OF_LISTS if _with_lists(lines) else ()
     return [*COLUMNS[:3], *of_lists, *COLUMNS[3:]]
 
 
 def heading(judged_by: str, lines: Sequence[Compared]) -> str:
     """Says what the columns tell: the metric and, where lists were judged, of how many heads."""
-    figures = lines[0].all_nodes
+    figures = _with_lists(lines)
     if not figures:
         return judged_by
-    heads = f"{round(figures['heads']):,} heads"
+    asked = sorted(round(each["heads"]) for each in figures)
+    heads = f"{asked[0]:,} heads" if asked[0] == asked[-1] else f"{asked[0]:,} to {asked[-1]:,} heads"
     return f"{judged_by}\n{', '.join(OF_LISTS)} (%): test links of {heads} among all nodes"
 
 
-def cells(line: Compared) -> list[str]:
-    """Returns the line as text for a table."""
+def _with_lists(lines: Sequence[Compared]) -> list[dict[str, float]]:
+    """Returns what lists are worth, of the methods of which that was measured."""
+    return [line.all_nodes for line in lines if line.all_nodes]
+
+
+def _cells(line: Compared, with_lists: bool) -> list[str]:
+    """Returns the line as text for a table, with or without cells for what lists are worth."""
     spread = f" ± {line.std:.2f}" if line.runs > 1 else ""
-    lists = [f"{100 * line.all_nodes[name]:.2f}" for name in OF_LISTS] if line.all_nodes else []
+    lists = []
+    if with_lists:
+        lists = [f"{100 * line.all_nodes[name]:.2f}" if line.all_nodes else NOTHING for name in OF_LISTS]
     return [
         line.method,
         f"{line.test:.2f}{spread}",
@@ -102,8 +113,13 @@ def cells(line: Compared) -> list[str]:
     ]
 
 
+def rows(lines: Sequence[Compared]) -> list[list[str]]:
+    """Returns all lines as text for a table."""
+    return [_cells(line, bool(_with_lists(lines))) for line in lines]
+
+
 def comparison_markdown(lines: Sequence[Compared]) -> str:
-    return markdown_table(columns(lines), [cells(line) for line in lines])
+    return markdown_table(columns(lines), rows(lines))
 
 
 def mean_curve(runs: Sequence[RunResult]) -> Curve | None:

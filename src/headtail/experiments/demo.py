@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,15 @@ from rich.table import Table
 
 from headtail.baselines.heuristics import HEURISTICS
 from headtail.contract import Scorer
-from headtail.evaluation.all_nodes import evaluate_lists
 from headtail.evaluation.figures import ranked_among
-from headtail.evaluation.heads import HEADS_AFTER_TRAINING
 from headtail.evaluation.parts import evaluate_part
 from headtail.experiments.plots import Curve, accuracy_time_plot
 from headtail.graph.load import load
 from headtail.graph.names import Name
 from headtail.graph.task import LinkTask
 from headtail.predictor import LinkPredictor
-from headtail.serving.answers import Answers, best_tails
+from headtail.serving.answers import Answers
+from headtail.serving.lists import judge_lists
 from headtail.training.progress import ProgressBar
 
 PACKAGES = ("blender", "docker.io", "fontforge", "gimp", "kicad")
@@ -55,14 +53,7 @@ def run_demo(out: Path, device: str = "auto", seed: int = 0, json_output: bool =
         "2025 validates, 2026 tests."
     )
     predictor = LinkPredictor(preset=PRESET, device=device, seed=seed, epochs=EPOCHS)
-    predictor.fit(
-        graph,
-        out,
-        overwrite=True,
-        observer=ProgressBar(console),
-        say=console.print,
-        heads_sampled=HEADS_AFTER_TRAINING,
-    )
+    predictor.fit(graph, out, overwrite=True, observer=ProgressBar(console), say=console.print)
     if not predictor.finished:
         raise KeyboardInterrupt
     task = predictor.task
@@ -74,7 +65,7 @@ def run_demo(out: Path, device: str = "auto", seed: int = 0, json_output: bool =
     recommendations = _recommendations(predictor)
     accuracy_time_plot(curves, "validation MRR (%)", "Debian: links new in 2025", out / PLOT_FILE)
     if not json_output:
-        _show_results(console, results, ranked_among(task, "test")["negatives"])
+        _show_results(console, results, ranked_among(task, "test")["negatives"], graph.num_nodes)
         _show_recommendations(console, recommendations)
         _show_next(console, out, time.perf_counter() - start)
     return {
@@ -97,14 +88,13 @@ def _heuristic_result(name: str, scorer: Scorer, task: LinkTask) -> Result:
     start = time.perf_counter()
     metrics = evaluate_part(scorer, task, "test")
     seconds = time.perf_counter() - start
-    ranked = partial(best_tails, Answers.exactly(scorer), known=task.train_view.out_rows)
-    return _result(name, metrics, seconds, evaluate_lists(task, "test", HEADS_AFTER_TRAINING, ranked))
+    return _result(name, metrics, seconds, judge_lists(Answers.exactly(scorer), task, "test", None))
 
 
 def _result(name: str, metrics: Mapping[str, Any], seconds: float, lists: Mapping[str, Any]) -> Result:
-    """Returns a method's row: of the figures of lists only the object itself, where they were measured."""
-    row: Result = {"method": name, "mrr": metrics["mrr"], "hits@10": metrics["hits@10"], "seconds": seconds}
-    return row | {"all_nodes": lists["all_nodes"]} if "all_nodes" in lists else row
+    """Returns a method's row: its metrics, and what its lists are worth."""
+    shares = {share: metrics[share] for share in ("mrr", "hits@10")}
+    return {"method": name, **shares, "seconds": seconds, "all_nodes": lists["all_nodes"]}
 
 
 def _heuristic_point(name: str, scorer: Scorer, task: LinkTask) -> Curve:
@@ -138,18 +128,17 @@ def _recommendations(predictor: LinkPredictor) -> pd.DataFrame:
     return table.assign(added=pd.Series(years, dtype=object))
 
 
-def _show_results(console: Console, results: list[Result], negatives: int) -> None:
-    lists = "all_nodes" in results[0]
-    others = f"each ranked among {negatives:,} others{', and among all packages' if lists else ''}"
-    table = Table(title=f"Test: links new in 2026, {others}", title_justify="left", box=box.SIMPLE_HEAD)
+def _show_results(console: Console, results: list[Result], negatives: int, nodes: int) -> None:
+    title = f"Test: links new in 2026, each ranked among {negatives:,} others, and among all {nodes:,} packages"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("method")
-    of_lists = ["recall@10 of all %"] if lists else []
-    for column in (f"MRR of {negatives:,} %", f"Hits@10 of {negatives:,} %", *of_lists, "seconds"):
+    sampled, lists = f"of {negatives:,} %", "of all %"
+    for column in (f"MRR {sampled}", f"Hits@10 {sampled}", f"recall@10 {lists}", f"recall@50 {lists}", "seconds"):
         table.add_column(column, justify="right")
     best = max(r["mrr"] for r in results)
     for r in results:
         style = "bold" if r["mrr"] == best else ""
-        shares = [r["mrr"], r["hits@10"], *([r["all_nodes"]["recall@10"]] if lists else [])]
+        shares = (r["mrr"], r["hits@10"], r["all_nodes"]["recall@10"], r["all_nodes"]["recall@50"])
         table.add_row(r["method"], *(f"{100 * share:.2f}" for share in shares), f"{r['seconds']:.1f}", style=style)
     console.print(table)
 

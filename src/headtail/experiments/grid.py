@@ -34,7 +34,7 @@ class Planned:
     variant: Variant
     config: Config
     curves: bool = True
-    heads_sampled: int = 0
+    heads_sampled: int | None = 0
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class Planned:
 
     def done_in(self, result: RunResult | None) -> bool:
         """Whether a result of this identity, if there is one, holds all that is wanted."""
-        return result is not None and self.heads_sampled in (0, result.heads_sampled)
+        return result is not None and (self.heads_sampled == 0 or self.heads_sampled == result.heads_sampled)
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Plan:
     per_data: PerData
     # whether the test accuracy of every epoch is wanted, which costs an evaluation each
     curves: bool = True
-    # of how many heads lists are judged, which may cost more than training; 0 is none
-    heads_sampled: int = 0
+    # of how many heads lists are judged; None is the default, fewer where a head is dear, 0 is none
+    heads_sampled: int | None = 0
 
     def runs(self) -> list[Planned]:
         """Returns all runs; those of one data set and seed follow each other, since they share a task.

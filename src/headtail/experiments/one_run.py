@@ -6,13 +6,11 @@ import platform
 import time
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
 
 import torch
 
 from headtail.config import SECTION_OF, Config, make_config
 from headtail.contract import Scorer
-from headtail.evaluation.all_nodes import evaluate_lists
 from headtail.evaluation.figures import ranked_among
 from headtail.evaluation.parts import Validation, evaluate_part
 from headtail.experiments.data import DataSource
@@ -22,7 +20,7 @@ from headtail.graph.graph import Graph
 from headtail.graph.task import LinkTask, make_task
 from headtail.methods import check_names, make_method
 from headtail.serving.answering import Answering
-from headtail.serving.answers import best_tails
+from headtail.serving.lists import judge_lists
 from headtail.training.checkpoint import Progress
 from headtail.training.counters import COUNTERS
 from headtail.training.observer import Observer, Record
@@ -98,10 +96,10 @@ def run_once(
     jobs: int = 1,
     judged: bool = True,
     curves: bool = True,
-    heads_sampled: int = 0,
+    heads_sampled: int | None = 0,
 ) -> RunResult:
     """Trains one method and, unless only its work is of interest, judges it; with `curves` by the test links too,
-    epoch by epoch, and with `heads_sampled` by the lists of so many heads.
+    epoch by epoch, and with `heads_sampled` (see `heads_to_ask`) by the lists of so many heads.
 
     Raises:
         KeyboardInterrupt: training was interrupted; half a run is no result.
@@ -121,10 +119,9 @@ def run_once(
     scorer = answering.scorer(task.test_view) if judged else None
     test = -1.0 if scorer is None else evaluate_part(scorer, task, "test")[task.metric]
     evaluation_seconds = time.perf_counter() - start
-    lists = {}
-    if judged and heads_sampled:
-        ranked = partial(best_tails, answering.of(task.test_view), known=task.train_view.out_rows)
-        lists = evaluate_lists(task, "test", heads_sampled, ranked)
+    lists: Record = {}
+    if judged and heads_sampled != 0:
+        lists = judge_lists(answering.of(task.test_view), task, "test", heads_sampled)
     if judge is None:
         valid = -1.0
     elif progress.history:

@@ -30,7 +30,8 @@ class RunResult:
         curve: per validated epoch, seconds of training so far, validation metric, test metric.
         jobs: processes that shared the machine; seconds say little where it is not 1.
         negatives: how many a link is ranked among, of its own or shared, as the metric says; older lines lack it.
-        heads_sampled: of so many heads at most, `all_nodes` tells what their lists are worth, as fractions; 0 is none.
+        heads_sampled: of so many heads at most, `all_nodes` tells what their lists are worth, as fractions; 0 is
+            none, and without a number (null) it is the default, fewer where a head is dear.
     """
 
     # A line that is read back must have these fields and types, no others.
@@ -59,7 +60,7 @@ class RunResult:
     jobs: int = 1
     curve: list[list[float]] = field(default_factory=list)
     negatives: int | None = None
-    heads_sampled: int = 0
+    heads_sampled: int | None = 0
     all_nodes: dict[str, float] | None = None
 
 

@@ -16,7 +16,9 @@ from headtail.graph.task import LinkTask
 from headtail.serving.budgets import find_budgets
 from headtail.serving.candidates import SOURCES, Candidates, Lists, heads_at_once
 from headtail.serving.columns import FEATURE_COLUMNS, columns_of
-from headtail.serving.plan import FIRST, AnswerPlan, Choice, Judged, Trees
+from headtail.serving.cost import too_dear
+from headtail.serving.held import candidates_per_head, share_held
+from headtail.serving.plan import FIGURES, FIRST, AnswerPlan, Choice, Judged, Trees
 from headtail.serving.rankings import ByScorer, BySource, ByTrees, blended
 from headtail.serving.second_stage import hide, learn_trees, learning_lists, sources_of
 from headtail.serving.sight import Sight
@@ -73,7 +75,7 @@ class Comparison:
 
 def worth(figures: Mapping[str, float]) -> float:
     """Returns the one number that choices are made by: links in short lists, in long ones, and how high they stand."""
-    return figures["recall@10"] + figures["recall@50"] + figures["mrr@50"]
+    return sum(figures[name] for name in FIGURES)
 
 
 def choose(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
@@ -87,7 +89,9 @@ def choose(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
     features, known = task.graph.features, task.train_view.out_rows
     full, hidden = Sight.of(task.train_view, features), hide(task.train_view, seed)
     rest = Sight.of(hidden.view, features)
-    names = [name for name, missing in sources_of(full, rest).items() if missing is None]
+    missing = sources_of(full, rest)
+    names = [name for name, why in missing.items() if why is None]
+    left_out = {name: why for name, why in missing.items() if why is not None}
     truth = AllNodesTruth.of(task, "valid", HEADS_COMPARED)
     sources = [SOURCES[name](full) for name in names]
     candidates = Candidates(sources, find_budgets(sources, truth, known))
@@ -98,10 +102,16 @@ def choose(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
         found.add(name, [BySource(name).rank(lists) for lists in found.lists])
     _add_trees(found, trees, full)
     by_trees = found.best(trees).one if trees else found.best().one
-    scorer = ByScorer(first, BySource(names[0]))
-    found.add(FIRST, [scorer.rank_best(lists, s) for lists, s in zip(found.lists, found.scores[by_trees], strict=True)])
     by_source = found.best(dict.fromkeys(names)).one
-    for one, other in ((by_trees, FIRST), (by_source, FIRST), (by_trees, by_source)):
+    pairs = [(by_trees, by_source)]
+    if dear := too_dear(first):
+        left_out[FIRST] = dear
+    else:
+        scorer = ByScorer(first, BySource(names[0]))
+        before = found.scores[by_trees]
+        found.add(FIRST, [scorer.rank_best(lists, each) for lists, each in zip(found.lists, before, strict=True)])
+        pairs = [(by_trees, FIRST), (by_source, FIRST), *pairs]
+    for one, other in pairs:
         if one != other:
             found.blend(one, other)
     choice = found.best()
@@ -112,6 +122,9 @@ def choose(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
         choice=choice,
         shortlist=by_trees,
         table=[Judged(each, figures) for each, figures in found.judged.items()],
+        left_out=left_out,
+        held={} if dear else share_held(candidates, first, truth.heads, known),
+        per_head=candidates_per_head(candidates, truth.heads, known),
     )
 
 

@@ -41,10 +41,15 @@ def write_in_parts(answers: Answers, heads: int, path: Path, key: str) -> int:
     folder = path.with_name(f".{path.name}.parts")
     parts = [folder / f"{number:06}.parquet" for number in range(len(firsts))]
     done = int(current().sum(torch.tensor(_finished(folder, parts, key) if leads else 0)))
-    for part, first in list(zip(parts, firsts, strict=True))[done:]:
-        frames = list(answers(first, min(first + HEADS_PER_PART, heads)))
-        if leads:
-            write_table(frames, part)
+    try:
+        for part, first in list(zip(parts, firsts, strict=True))[done:]:
+            frames = list(answers(first, min(first + HEADS_PER_PART, heads)))
+            if leads:
+                write_table(frames, part)
+    except BaseException:
+        if leads and not parts[0].is_file():  # there is nothing to go on with
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     if not leads:
         return 0
     rows = write_table((pd.read_parquet(part) for part in parts), path)

@@ -18,6 +18,8 @@ from headtail.serving.rankings import Blend, ByScorer, BySource, ByTrees, Rankin
 from headtail.serving.sight import Sight
 
 FIRST = "first scorer"
+# What is compared of lists on validation links.
+FIGURES = ("recall@10", "recall@50", "mrr@50")
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,10 @@ class AnswerPlan:
         choice: how candidates are ranked.
         shortlist: what the candidates of the first scorer are chosen by.
         table: everything that was compared.
+        left_out: what was not compared, and why.
         held: of the tails that the first scorer ranks among the ten best of all nodes, the share that are candidates,
             for heads of few, some and many links; empty where that was not measured.
+        per_head: how many candidates a head has, the mean over some; 0 where not measured.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -78,7 +82,9 @@ class AnswerPlan:
     choice: Choice
     shortlist: str
     table: list[Judged] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
     held: dict[str, float] = field(default_factory=dict)
+    per_head: float = 0.0
 
     def as_json(self) -> str:
         """Returns what `from_json` reads."""
@@ -97,6 +103,8 @@ class AnswerPlan:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise RunError(f"{where} is damaged ({place}: {first['msg'].lower()}); train again.") from error
+        if any(name not in each.figures for each in plan.table for name in FIGURES):
+            raise RunError(f"{where} is damaged (a comparison lacks figures); train again.")
         named = {plan.shortlist, plan.choice.one, plan.choice.other or FIRST} - {FIRST}
         missing = [name for name in (*plan.budgets, *named - set(plan.trees)) if name not in SOURCES]
         if missing or not plan.budgets or not named <= set(plan.trees) | set(plan.budgets):

@@ -1,5 +1,7 @@
 """Questions in names: which tails for which heads, and which are not to be answered with."""
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,12 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtail.errors import ConfigError, DataError, did_you_mean
+from headtail.evaluation.calibration import check_prior
 from headtail.graph.csr import CSR
 from headtail.graph.names import Names, NodeNames
 from headtail.graph.task import LinkTask
 from headtail.serving.answering import Answering
-from headtail.serving.evidence import AnswersFrom
+from headtail.serving.evidence import AnswersFrom, chosen_evidence, view_for
 from headtail.serving.tables import named_rows
+from headtail.serving.topk import check_asked
 
 LeaveOut = Literal["known", "training", "nothing"]
 
@@ -60,6 +64,28 @@ class Question:
                 "among and exclude leave no tail to answer with; name more in the one, or fewer in the other."
             )
         return allowed
+
+
+def digest(answering: Answering, heads: Tensor, question: Question, prior: float | None = None) -> str:
+    """Returns a hash of all that decides the answers for heads [H], given as numbers, but for the graph and weights.
+
+    Raises:
+        HeadtailError: the question cannot be answered.
+    """
+    task = answering.method.task
+    known, allowed = question.known(task), question.allowed(task.graph.names)
+    check_asked(task.graph.num_nodes, heads, question.k, known)
+    if prior is not None:
+        check_prior(prior)
+    evidence = chosen_evidence(task, question.evidence)
+    view_for(task, evidence)
+    plan = None if question.exact else answering.plan
+    facts = [question.k, question.leave_out, evidence, prior, None if plan is None else plan.as_json()]
+    found = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
+    for numbers in (heads, torch.empty(0) if allowed is None else allowed):
+        found.update(f" {numbers.numel()} ".encode())
+        found.update(numbers.cpu().numpy().tobytes())
+    return found.hexdigest()
 
 
 def answer(
