@@ -113,7 +113,7 @@ class Answers:
         @torch.no_grad()
         def answer(block: Tensor) -> TopK:
             lists = candidates.lists(block, known, among, least)
-            return best_candidates(lists, ranking.rank(lists), k)
+            return best_candidates(lists, ranking.rank(lists, k), k)
 
         for found in side_by_side(answer, torch.split(heads, heads_at_once(self.num_nodes))):
             yield found

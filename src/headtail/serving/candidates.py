@@ -50,7 +50,7 @@ class CandidateSource(ABC):
         for block in torch.split(heads.cpu(), heads_at_once(self.sight.num_nodes)):
             allowed = Allowed.of(block, self.sight.num_nodes, known)
             found = allowed.left_of(self.scores(block.numpy()))
-            parts.append(torch.from_numpy(best_of_rows(found, most, self.sight.num_nodes)))
+            parts.append(torch.from_numpy(best_of_rows(found, most)))
         return torch.cat(parts)
 
 
@@ -88,7 +88,7 @@ class Allowed:
         return type(scores)((scores.data[kept], scores.indices[kept], pointers), shape=scores.shape)
 
 
-def best_of_rows(scores: Matrix, most: int, num_nodes: int) -> Nodes:
+def best_of_rows(scores: Matrix, most: int) -> Nodes:
     """Returns int64 [B, most]: columns of the largest entries of every row, best first, equals by number; −1 pads."""
     found = np.full((scores.shape[0], most), -1, dtype=np.int64)
     for row, (first, last) in enumerate(zip(scores.indptr[:-1], scores.indptr[1:], strict=True)):
@@ -151,7 +151,7 @@ class Candidates:
             said[source.name] = scores
             budget = self.budgets.get(source.name, 0)
             if budget:
-                tails = best_of_rows(allowed.left_of(scores), max(budget, least), n)
+                tails = best_of_rows(allowed.left_of(scores), min(max(budget, least), n))
                 row = np.repeat(np.arange(len(nodes)), (tails >= 0).sum(axis=1))
                 chosen[row, tails[tails >= 0]] = True
         self._fill_up(chosen, allowed, least)
