@@ -1,7 +1,7 @@
 """Boosted trees as text: the part of LightGBM's format that predicting takes, checked entry by entry.
 
-LightGBM believes what it reads: a damaged text ends the process, or never ends. So trees are kept in this form alone, and
-a text from elsewhere is refused before LightGBM sees it.
+LightGBM believes what it reads: a damaged text ends the process, or never ends. So trees are kept in this form alone,
+and a text from elsewhere is refused before LightGBM sees it.
 """
 
 import re
