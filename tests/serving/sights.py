@@ -1,4 +1,4 @@
-"""What sources look at in the tests: small graphs of every kind, and the same as dense matrices from their definition."""
+"""What sources look at in the tests: graphs of every kind, and the same as dense matrices from their definition."""
 
 from collections.abc import Callable
 from dataclasses import replace

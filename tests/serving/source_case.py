@@ -1,4 +1,4 @@
-"""The shared case of every source of candidates: a subclass of `SourceCase` with a `source` fixture tests the contract."""
+"""The shared case of every source of candidates: a subclass with a `source` fixture tests the contract."""
 
 from itertools import product
 
@@ -58,7 +58,7 @@ class SourceCase:
             for head, row in zip(heads.tolist(), found.tolist(), strict=True):
                 barred = {head, *([] if known is None else known.block(head, head + 1).col.tolist())}
                 allowed = [tail for tail in range(n) if scores[head, tail] > 0 and tail not in barred]
-                best = sorted(allowed, key=lambda tail: (-scores[head, tail], tail))[:most]  # noqa: B023
+                best = sorted(allowed, key=lambda tail: (-scores[head, tail], tail))[:most]
                 assert row == best + [-1] * (most - len(best))
 
     def test_says_the_same_again_and_of_one_head_alone(self, source: Source, sight: Sight) -> None:

@@ -83,7 +83,7 @@ def test_places_are_those_among_the_candidates(kind: str) -> None:
     for name, values in lists.values.items():
         for row, (tails, said) in enumerate(zip(lists.tails.tolist(), values.tolist(), strict=True)):
             real = [place for place, tail in enumerate(tails) if tail >= 0]
-            order = sorted(real, key=lambda place: (-said[place], tails[place]))  # noqa: B023
+            order = sorted(real, key=lambda place: (-said[place], tails[place]))
             wanted = {place: np.log1p(rank) for rank, place in enumerate(order)}
             got = found[f"place: {name}"][row].tolist()
             assert [got[place] for place in real] == pytest.approx([wanted[place] for place in real])
