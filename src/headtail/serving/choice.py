@@ -94,7 +94,7 @@ def choose(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
     candidates = Candidates(sources, find_budgets(sources, truth, known))
     trees = _learned(Candidates([SOURCES[name](rest) for name in names], candidates.budgets), hidden.links, seed)
     blocks = torch.split(truth.heads, heads_at_once(full.num_nodes))
-    found = Comparison(truth, [candidates.lists(block, known, least=truth.answers) for block in blocks])
+    found = Comparison(truth, [candidates.lists(block, known) for block in blocks])
     for name in names:
         found.add(name, [BySource(name).rank(lists) for lists in found.lists])
     _add_trees(found, trees, full)
