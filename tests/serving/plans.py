@@ -72,10 +72,17 @@ def two_rules(seed: int = 0) -> LinkTask:
     taken = np.zeros((nodes, nodes), dtype=bool)
     taken[tuple(np.array(old).T)] = True
     new = drawn(together & (colour[:, None] == colour) & ~taken, 3)
-    links = np.array([old[each] for each in random.permutation(len(old))] + [new[each] for each in random.permutation(len(new))]).T
+    links = np.array(
+        [old[each] for each in random.permutation(len(old))] + [new[each] for each in random.permutation(len(new))]
+    ).T
     features = np.eye(COLOURS)[colour] + 0.2 * random.standard_normal((nodes, COLOURS))
     raw = RawGraph(
-        "two rules", nodes, links.astype(np.int64), True, times=np.arange(links.shape[1]), features=features.astype(np.float32)
+        "two rules",
+        nodes,
+        links.astype(np.int64),
+        True,
+        times=np.arange(links.shape[1]),
+        features=features.astype(np.float32),
     )
     return make_task(build_graph(raw), make_config("fast", settings=SMALL))
 
@@ -84,5 +91,7 @@ def figures_of(task: LinkTask, plan: AnswerPlan, ranking: str, part: str = "test
     """Returns what lists by one ranking of a plan are worth on held-out links, ranked among all nodes."""
     truth = AllNodesTruth.of(task, part)
     sight = Sight.of(task.test_view, task.graph.features)
-    answers = Answers(task.graph.num_nodes, lambda: first_scorer(task.test_view), sight, replace(plan, choice=Choice(ranking)))
+    answers = Answers(
+        task.graph.num_nodes, lambda: first_scorer(task.test_view), sight, replace(plan, choice=Choice(ranking))
+    )
     return truth.judge(best_tails(answers, truth.heads, truth.answers, known=task.train_view.out_rows))

@@ -33,7 +33,6 @@ def by_definition(sight: Sight) -> dict[str, Dense]:
     if sight.dated:
         degrees |= {"new out": newest_of(sight).sum(axis=1), "new in": newest_of(sight).sum(axis=0)}
     found = {f"{way} of head": steps(degree)[:, None] * every for way, degree in degrees.items()}
-    found |= {f"{way} of tail": steps(degree)[None, :] * every for way, degree in degrees.items()}
     paths = out @ shares(out, 0).T @ out
     found["paths"] = paths
     found["paths per head"] = paths / np.maximum(degrees["in"], 1)[None, :]
