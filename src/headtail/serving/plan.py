@@ -104,7 +104,7 @@ class AnswerPlan:
             place = ".".join(map(str, first["loc"]))
             raise RunError(f"{where} is damaged ({place}: {first['msg'].lower()}); train again.") from error
         names = {plan.shortlist, plan.choice.one, plan.choice.other or plan.shortlist} - {FIRST}
-        if plan.shortlist == FIRST or not names <= set(plan.trees) | set(plan.budgets):
+        if not plan.budgets or plan.shortlist == FIRST or not names <= set(plan.trees) | set(plan.budgets):
             raise RunError(f"{where} is damaged (it ranks by what it does not hold); train again.")
         missing = [name for name in plan.budgets if name not in SOURCES]
         if missing:

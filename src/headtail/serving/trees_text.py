@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 
 NUMBER = re.compile(r"-?[0-9]{1,9}")
-REAL = re.compile(r"[-+.0-9e]{1,40}")
+REAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,40})?(e[-+]?[0-9]{1,3})?")
 # Of a split: missing values go left (2), and what counts as missing (4, 8); an odd number would be a split by category.
 KINDS = range(0, 12, 2)
 PER_SPLIT = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
