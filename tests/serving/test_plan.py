@@ -110,7 +110,7 @@ def first(text: str, field: str, place: int, value: str) -> str:
 def test_damaged_trees_do_not_reach_what_dies_of_them(damage: str, text: str, plan: AnswerPlan) -> None:
     for trees in (text, plain_trees(text, 3)):
         assert DAMAGE[damage](trees) != trees
-        with pytest.raises(ValueError, match="tree|number|end"):
+        with pytest.raises(ValueError, match=r"tree|number|end"):
             plain_trees(DAMAGE[damage](trees), 3)
     spoiled = replace(plan, trees={"second stage": Trees(["paths", "common", "back"], DAMAGE[damage](text))})
     with pytest.raises(RunError, match=r"^a plan is damaged \(.*\); train again\.$"):
@@ -305,5 +305,5 @@ def test_what_is_no_file_or_far_too_long_is_refused(run: Path) -> None:
         LinkPredictor.load(run, "cpu")
     (run / ANSWERS_FILE).unlink()
     (run / ANSWERS_FILE).mkdir()
-    with pytest.raises(RunError, match="cannot read .*directory"):
+    with pytest.raises(RunError, match=r"cannot read .*directory"):
         LinkPredictor.load(run, "cpu")

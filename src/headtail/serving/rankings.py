@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headtail.contract import Scorer
 from headtail.errors import RunError
+from headtail.evaluation.nan import refuse_nan
 from headtail.serving.candidates import Lists
 from headtail.serving.columns import columns_of, places
 from headtail.serving.sight import Sight
@@ -93,12 +94,17 @@ class ByScorer(Ranking):
         return self.rank_best(lists, self.before.rank(lists, k), k)
 
     def rank_best(self, lists: Lists, before: Tensor, k: int = 1) -> Tensor:
-        """Returns float32 [B, T], −inf where `before` [B, T] has no place among the best, which are k or more."""
+        """Returns float32 [B, T], −inf where `before` [B, T] has no place among the best, which are k or more.
+
+        Raises:
+            DataError: scores are NaN, which a blend would take for the highest.
+        """
         width = min(max(SHORTLIST, k), before.shape[1])
         best = before.sort(dim=1, descending=True, stable=True).indices[:, :width]
         tails = lists.tails.gather(1, best)
         device = self.scorer.device
         scores = self.scorer.score_tails(lists.heads.to(device), tails.to(device)).cpu()
+        refuse_nan(scores, "candidates")
         return torch.full_like(before, -torch.inf).scatter_(1, best, scores)
 
 
