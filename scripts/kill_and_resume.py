@@ -50,6 +50,7 @@ PHASES = {
     "read_tensors": "a checkpoint, model or graph being read",
     "recommend_blocks": "nodes being encoded",
     "write_table": "answers",
+    "choose": "what answers being chosen",
     "_write_model": "the end of training",
     "make_task": "the split and features being made",
     "read_ids": "ids being read",
@@ -208,7 +209,8 @@ def commands(folder: Path, scale: int) -> list[Killed]:
     warm_up([*train, "--out", str(model)], ["recommend", str(model), "--device", "cpu", "--out", str(folder / "a.csv")])
 
     def trained(out: Path) -> object:
-        return [timeless(line) for line in lines_of(out / "metrics.jsonl")], bytes_of(out / "model.safetensors")
+        files = [bytes_of(out / name) for name in ("model.safetensors", "answers.json")]
+        return [timeless(line) for line in lines_of(out / "metrics.jsonl")], files
 
     def train_again(out: Path) -> list[str]:
         begun = (out / "config.yaml").is_file()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from headtail.graph.store import save_task
 from headtail.graph.task import make_task
 from headtail.runs import write_history
 from headtail.serving.tables import write_table
+from headtail.training.checkpoint import save_model
 from headtail.training.observer import Observer
 from headtail.training.trainer import GnnMethod
 from tiny_runs import predictor, small_graph
@@ -171,6 +173,27 @@ def test_training_goes_on_once_there_is_room(disk: Disk) -> None:
     whole = predictor(epochs=4, hidden=32).fit(graph, observer=Observer())
     assert [record["loss"] for record in resumed.history] == [record["loss"] for record in whole.history]
     assert LinkPredictor.load(run, "cpu").finished
+
+
+@pytest.mark.slow
+def test_a_run_whose_answers_do_not_fit_answers_all_the_same(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, graph = disk.folder / "run", small_graph()
+    with ExitStack() as stack:
+
+        def saved(*given: Any) -> None:
+            save_model(*given)
+            stack.enter_context(disk.full())
+
+        monkeypatch.setattr("headtail.predictor.save_model", saved)
+        with pytest.raises(HeadtailError, match=r"cannot write .*answers\.json"):
+            predictor(epochs=1, answers="chosen").fit(graph, run, observer=Observer())
+    monkeypatch.undo()
+    assert not any("answers" in name for name in disk.files())
+    wanted = predictor(epochs=1, answers="chosen").fit(graph, observer=Observer()).recommend(k=3)
+    assert LinkPredictor.load(run, "cpu").recommend(k=3).equals(wanted)
+    resumed = predictor(epochs=1, answers="chosen").fit(graph, run, resume=True, observer=Observer())
+    assert resumed.recommend(k=3).equals(wanted)
+    assert "run/answers.json" in disk.files()
 
 
 @pytest.mark.slow

@@ -284,6 +284,7 @@ class LinkPredictor:
     def _write_model(self, folder: Path, heads_sampled: int | None) -> None:
         method, leads = self.method, current().leads
         if leads:
+            (folder / ANSWERS_FILE).unlink(missing_ok=True)  # chosen for a model that is replaced now
             save_model(folder, method.weights(), fingerprint(method.task), self.best_epoch)
         plan = self.answering.plan
         if leads and plan is not None:

@@ -12,15 +12,20 @@ from headtail.config import Config, load_config
 from headtail.errors import RunError
 from headtail.files import file_digest
 from headtail.graph.store import fingerprint, load_task
+from headtail.graph.task import LinkTask
 from headtail.limits import refuse_beyond_memory
 from headtail.methods import check_names, make_method
 from headtail.ranks import current
 from headtail.run_files import ANSWERS_FILE, CONFIG_FILE, MODEL_FILE, check_run
 from headtail.runs import read_history
 from headtail.serving.plan import AnswerPlan
+from headtail.serving.sight import Sight
 from headtail.training.checkpoint import load_model
 from headtail.training.observer import Record
 from headtail.training.task_method import TaskMethod
+
+# The trees of a plan have some hundred kilobytes.
+MOST_PLAN_BYTES = 2**26
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,24 @@ def read_run(folder: Path, device: str) -> StoredRun:
         method.restore(weights)
     except RuntimeError as error:
         raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
-    return StoredRun(config, method, best_epoch, read_history(folder), _plan(folder))
+    return StoredRun(config, method, best_epoch, read_history(folder), _plan(folder, task))
 
 
-def _plan(folder: Path) -> AnswerPlan | None:
+def _plan(folder: Path, task: LinkTask) -> AnswerPlan | None:
     """Returns how the run answers; None where that was not found yet."""
     path = folder / ANSWERS_FILE
-    return AnswerPlan.from_json(path.read_bytes(), str(path)) if path.is_file() else None
+    try:
+        if not path.exists():
+            return None
+        if path.stat().st_size > MOST_PLAN_BYTES:
+            raise RunError(
+                f"{path} has more than {MOST_PLAN_BYTES:,} bytes, which no answers need; is it another file?"
+            )
+        plan = AnswerPlan.from_json(path.read_bytes(), str(path))
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}.") from error
+    plan.candidates(Sight.of(task.train_view, task.graph.features))  # refuses the plan of another graph
+    return plan
 
 
 def _refuse_misfit(config: Config, weights: dict[str, Tensor], folder: Path) -> None:

@@ -32,6 +32,7 @@ SUITED: Mapping[str, Mapping[str, Mutation]] = {
     ".pt": containers.PT,
     ".yaml": containers.YAML,
     ".jsonl": containers.JSONL,
+    ".json": containers.JSONL,
     ".safetensors": containers.SAFETENSORS,
 }
 NODES, LINKS = 40, 160

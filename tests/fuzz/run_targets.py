@@ -51,6 +51,10 @@ def _evaluate(folder: Path) -> None:
     recommend(folder / "run", heads="n0", k=3, device="cpu")
 
 
+def _answer(folder: Path) -> None:
+    recommend(folder / "run", heads="n0,n1,n2", k=3, device="cpu", as_json=True)
+
+
 def _resume(folder: Path) -> None:
     train(str(folder / "links.csv"), folder / "run", {}, {}, resume=True, as_json=True)
 
@@ -95,6 +99,7 @@ def run_targets() -> list[Target]:
     """The readers of our own files."""
     return [
         Target("run folder", _run_seed, tuple(f"run/{name}" for name in RUN), called(_evaluate)),
+        Target("answers JSON", _run_seed, ("run/answers.json",), called(_answer)),
         Target("checkpoint", _checkpoint_seed, ("run/checkpoint.safetensors", "run/config.yaml"), called(_resume)),
         Target(
             "settings YAML",

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headtail.contract import Scorer
+from headtail.evaluation.all_nodes import ANSWERS
 from headtail.evaluation.scoring import refuse_seen
 from headtail.graph.csr import CSR
 from headtail.graph.view import ServingView
@@ -109,12 +110,12 @@ class Answers:
         progress: Callable[[int], None] | None,
     ) -> Iterator[TopK]:
         candidates, ranking = self.stages
-        least = k if among is None else max(k, min(FEW, int(among.sum())))
+        least = max(k, ANSWERS if among is None else min(FEW, int(among.sum())))
 
         @torch.no_grad()
         def answer(block: Tensor) -> TopK:
             lists = candidates.lists(block, known, among, least)
-            return best_candidates(lists, ranking.rank(lists), k)
+            return best_candidates(lists, ranking.rank(lists, k), k)
 
         for found in side_by_side(answer, torch.split(heads, heads_at_once(self.num_nodes))):
             yield found

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headtail.evaluation.all_nodes import ANSWERS
 from headtail.graph.csr import CSR
 from headtail.graph.matrix import Matrix, Nodes
 from headtail.registry import Registry
@@ -50,7 +51,7 @@ class CandidateSource(ABC):
         for block in torch.split(heads.cpu(), heads_at_once(self.sight.num_nodes)):
             allowed = Allowed.of(block, self.sight.num_nodes, known)
             found = allowed.left_of(self.scores(block.numpy()))
-            parts.append(torch.from_numpy(best_of_rows(found, most, self.sight.num_nodes)))
+            parts.append(torch.from_numpy(best_of_rows(found, most)))
         return torch.cat(parts)
 
 
@@ -88,7 +89,7 @@ class Allowed:
         return type(scores)((scores.data[kept], scores.indices[kept], pointers), shape=scores.shape)
 
 
-def best_of_rows(scores: Matrix, most: int, num_nodes: int) -> Nodes:
+def best_of_rows(scores: Matrix, most: int) -> Nodes:
     """Returns int64 [B, most]: columns of the largest entries of every row, best first, equals by number; −1 pads."""
     found = np.full((scores.shape[0], most), -1, dtype=np.int64)
     for row, (first, last) in enumerate(zip(scores.indptr[:-1], scores.indptr[1:], strict=True)):
@@ -133,27 +134,29 @@ class Candidates:
     def sight(self) -> Sight:
         return self.sources[0].sight
 
-    def lists(self, heads: Tensor, known: CSR | None = None, among: Tensor | None = None, least: int = 1) -> Lists:
+    def lists(
+        self, heads: Tensor, known: CSR | None = None, among: Tensor | None = None, least: int = ANSWERS
+    ) -> Lists:
         """Returns the candidates of a block of heads [B].
 
         Args:
             heads: as many as `heads_at_once` allows.
             known: links not to answer with.
             among: bool [N], the only tails to answer with.
-            least: candidates that every head is to have, if so many tails are allowed: the most popular fill up.
+            least: candidates that every head is to have, if so many tails are allowed: where budgets give fewer,
+                sources propose so many, and the most popular fill up. As many as lists are judged by, so that what
+                is learned and chosen holds for every list that is no longer.
         """
         nodes, n = heads.numpy(), self.sight.num_nodes
         allowed = Allowed.of(heads, n, known, among)
         chosen = np.zeros_like(allowed.cells)
-        said = {}
-        for source in self.sources:
-            scores = source.scores(nodes)
-            said[source.name] = scores
-            budget = self.budgets.get(source.name, 0)
-            if budget:
-                tails = best_of_rows(allowed.left_of(scores), max(budget, least), n)
-                row = np.repeat(np.arange(len(nodes)), (tails >= 0).sum(axis=1))
-                chosen[row, tails[tails >= 0]] = True
+        said = {source.name: source.scores(nodes) for source in self.sources}
+        proposing = {name: allowed.left_of(scores) for name, scores in said.items() if self.budgets.get(name)}
+        for name, scores in proposing.items():
+            _choose(chosen, np.arange(len(nodes)), scores, self.budgets[name])
+        short = np.flatnonzero(chosen.sum(axis=1) < least)
+        for scores in proposing.values() if short.size else ():
+            _choose(chosen, short, scores[short], least)
         self._fill_up(chosen, allowed, least)
         tails = _padded(chosen)
         scratch = np.zeros(chosen.shape, dtype=np.float32)
@@ -167,6 +170,12 @@ class Candidates:
         for row in short:
             more = popular[allowed.cells[row, popular] & ~chosen[row, popular]]
             chosen[row, more[: least - int(chosen[row].sum())]] = True
+
+
+def _choose(chosen: NDArray[np.bool_], rows: Nodes, scores: Matrix, most: int) -> None:
+    """Adds the best tails of some rows, of which `scores` holds one after the other."""
+    tails = best_of_rows(scores, min(most, chosen.shape[1]))
+    chosen[np.repeat(rows, (tails >= 0).sum(axis=1)), tails[tails >= 0]] = True
 
 
 def _padded(chosen: NDArray[np.bool_]) -> Nodes:

@@ -23,6 +23,7 @@ from headtail.serving.rankings import ByScorer, BySource, ByTrees, blended
 from headtail.serving.second_stage import hide, learn_trees, learning_lists, sources_of
 from headtail.serving.sight import Sight
 from headtail.serving.topk import best_candidates
+from headtail.serving.trees_text import plain_trees
 
 # Heads with validation links that rankings are compared on.
 HEADS_COMPARED = 1000
@@ -97,7 +98,7 @@ def choose(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
     candidates = Candidates(sources, find_budgets(sources, truth, known))
     trees = _learned(Candidates([SOURCES[name](rest) for name in names], candidates.budgets), hidden.links, seed)
     blocks = torch.split(truth.heads, heads_at_once(full.num_nodes))
-    found = Comparison(truth, [candidates.lists(block, known, least=truth.answers) for block in blocks])
+    found = Comparison(truth, [candidates.lists(block, known) for block in blocks])
     for name in names:
         found.add(name, [BySource(name).rank(lists) for lists in found.lists])
     _add_trees(found, trees, full)
@@ -138,15 +139,8 @@ def _learned(candidates: Candidates, hidden: Tensor, seed: int) -> dict[str, Tre
     found: dict[str, Trees] = {}
     for kind, columns in kinds.items():
         text = learn_trees(lists, columns, seed)
-        found |= {f"{kind}, {count} trees": Trees(columns, first_trees(text, count)) for count in COUNTS}
+        found |= {f"{kind}, {count} trees": Trees(columns, plain_trees(text, len(columns), count)) for count in COUNTS}
     return found
-
-
-def first_trees(text: str, count: int) -> str:
-    """Returns the first trees of a model in LightGBM's text."""
-    from lightgbm import Booster
-
-    return str(Booster(model_str=text).model_to_string(num_iteration=count))
 
 
 def _add_trees(found: Comparison, trees: Mapping[str, Trees], sight: Sight) -> None:

@@ -5,8 +5,8 @@ from torch import Tensor
 
 from headtail.graph.view import GraphView
 
-# Directions, some more that steady them, and rounds that find them.
-DIRECTIONS, SPARE, ROUNDS = 128, 16, 6
+# Directions, of which there are few for the nodes; some more that steady them, and rounds that find them.
+DIRECTIONS, NODES_EACH, SPARE, ROUNDS = 128, 4, 16, 6
 
 
 def link_factors(view: GraphView) -> tuple[Tensor, Tensor]:
@@ -18,13 +18,14 @@ def link_factors(view: GraphView) -> tuple[Tensor, Tensor]:
     out, into, n = view.out_rows, view.in_rows, view.num_nodes
     from_head = out.degrees.clamp(min=1).float().rsqrt()[:, None]
     to_tail = into.degrees.clamp(min=1).float().rsqrt()[:, None]
-    width = min(DIRECTIONS + SPARE, n)
+    # As many as nodes would know every link, and say nothing of what is none.
+    kept = max(1, min(DIRECTIONS, n // NODES_EACH))
+    width = min(kept + SPARE, n)
     found = torch.randn(n, width, generator=torch.Generator().manual_seed(0))
     for _ in range(ROUNDS):
         heads = from_head * out.matmul(to_tail * found)
         found = torch.linalg.qr(to_tail * into.matmul(from_head * heads)).Q
     values, turned = torch.linalg.eigh(_gram(from_head * out.matmul(to_tail * found)))
-    kept = min(DIRECTIONS, n)
     best = found @ turned[:, values.argsort(descending=True)[:kept]]
     linked = (into.degrees > 0)[:, None]
     return to_tail * best * linked, best / to_tail * linked

@@ -20,7 +20,7 @@ BLOCK_TERMS = 2**24
 def item_table(sight: Sight, last: Matrix) -> Matrix:
     """Returns [N, N]: row z is the mean of `last` [N, N] over the heads of z, its largest entries only."""
     kept = _heads_kept(sight)
-    into = scale_columns(sight.into, kept.astype(np.float32))
+    into = scale_columns(sight.into, kept.astype(np.float32)).copy()  # its pattern is the view's
     into.eliminate_zeros()
     into.data *= np.repeat(falling(sight.in_degree), np.diff(into.indptr))
     most = max(1, min(MOST_OF_ROW, MOST_ENTRIES // max(1, int((sight.in_degree > 0).sum()))))

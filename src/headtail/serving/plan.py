@@ -5,10 +5,10 @@ A plan is plain data, found once after training (`choice`), kept with the run, a
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import ClassVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from headtail.contract import Scorer
 from headtail.errors import RunError
@@ -16,17 +16,19 @@ from headtail.serving import sources  # noqa: F401, registers those that come wi
 from headtail.serving.candidates import SOURCES, Candidates
 from headtail.serving.rankings import Blend, ByScorer, BySource, ByTrees, Ranking
 from headtail.serving.sight import Sight
+from headtail.serving.trees_text import plain_trees
 
 FIRST = "first scorer"
 # What is compared of lists on validation links.
 FIGURES = ("recall@10", "recall@50", "mrr@50")
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class Trees:
-    """Trees of a second stage: LightGBM's text, and the columns that they read."""
+    """Trees of a second stage: what `plain_trees` makes of them, and the columns that they read."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     columns: list[str]
     text: str
@@ -41,9 +43,11 @@ class Choice:
         share: what `one` counts for in a blend.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
     one: str
     other: str | None = None
-    share: float = 1.0
+    share: Annotated[float, Field(ge=0, le=1)] = 1.0
 
     def __str__(self) -> str:
         if self.other is None:
@@ -54,6 +58,8 @@ class Choice:
 @dataclass(frozen=True)
 class Judged:
     """A choice and what it is worth on validation links, ranked among all nodes."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     choice: Choice
     figures: dict[str, float]
@@ -75,9 +81,9 @@ class AnswerPlan:
         per_head: how many candidates a head has, the mean over some; 0 where not measured.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    budgets: dict[str, int]
+    budgets: dict[str, NonNegativeInt]
     trees: dict[str, Trees]
     choice: Choice
     shortlist: str
@@ -105,16 +111,32 @@ class AnswerPlan:
             raise RunError(f"{where} is damaged ({place}: {first['msg'].lower()}); train again.") from error
         if any(name not in each.figures for each in plan.table for name in FIGURES):
             raise RunError(f"{where} is damaged (a comparison lacks figures); train again.")
-        named = {plan.shortlist, plan.choice.one, plan.choice.other or FIRST} - {FIRST}
-        missing = [name for name in (*plan.budgets, *named - set(plan.trees)) if name not in SOURCES]
-        if missing or not plan.budgets or not named <= set(plan.trees) | set(plan.budgets):
-            raise RunError(
-                f"{where} names {', '.join(missing) or 'rankings'} that this version does not have; train again."
-            )
-        return plan
+        names = {plan.shortlist, plan.choice.one, plan.choice.other or plan.shortlist} - {FIRST}
+        if not plan.budgets or plan.shortlist == FIRST or not names <= set(plan.trees) | set(plan.budgets):
+            raise RunError(f"{where} is damaged (it ranks by what it does not hold); train again.")
+        missing = [name for name in plan.budgets if name not in SOURCES]
+        if missing:
+            raise RunError(f"{where} names the source {missing[0]!r}, which this version does not have; train again.")
+        try:
+            trees = {
+                name: replace(each, text=plain_trees(each.text, len(each.columns))) for name, each in plan.trees.items()
+            }
+        except ValueError as error:
+            raise RunError(f"{where} is damaged ({error}); train again.") from error
+        return replace(plan, trees=trees)
 
     def candidates(self, sight: Sight) -> Candidates:
-        """Returns the sources of a view."""
+        """Returns the sources of a view.
+
+        Raises:
+            RunError: there is no such source for it.
+        """
+        for name in self.budgets:
+            missing = SOURCES[name].unavailable(sight)
+            if missing is not None:
+                raise RunError(
+                    f"answers ask the source {name!r}, but {missing}: they are for another graph; train again."
+                )
         return Candidates([SOURCES[name](sight) for name in self.budgets], self.budgets)
 
     @property

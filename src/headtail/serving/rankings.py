@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headtail.contract import Scorer
 from headtail.errors import RunError
+from headtail.evaluation.nan import refuse_nan
 from headtail.serving.candidates import Lists
 from headtail.serving.columns import columns_of, places
 from headtail.serving.sight import Sight
@@ -28,8 +29,8 @@ class Ranking(ABC):
     """Gives the candidates of heads scores, of which a higher one is a better place."""
 
     @abstractmethod
-    def rank(self, lists: Lists) -> Tensor:
-        """Returns float32 [B, T], −inf where there is no candidate."""
+    def rank(self, lists: Lists, k: int = 1) -> Tensor:
+        """Returns float32 [B, T], −inf where there is no candidate, or where it has no place and k others do."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class BySource(Ranking):
 
     source: str
 
-    def rank(self, lists: Lists) -> Tensor:
+    def rank(self, lists: Lists, k: int = 1) -> Tensor:
         return lists.values[self.source].masked_fill(lists.tails < 0, -torch.inf)
 
 
@@ -47,7 +48,7 @@ class ByTrees(Ranking):
     """Boosted trees over columns of the candidates.
 
     Attributes:
-        model: the trees, in LightGBM's own text.
+        model: the trees, as `plain_trees` returns them.
         names: the columns they read.
         sight: where columns are read off.
     """
@@ -59,18 +60,21 @@ class ByTrees(Ranking):
     @cached_property
     def _trees(self) -> "Booster":
         from lightgbm import Booster
-        from lightgbm.basic import LightGBMError
 
-        try:
-            return Booster(model_str=self.model)
-        except LightGBMError as error:
-            raise RunError(f"the trees of the second stage are damaged ({error}); train again.") from error
+        return Booster(model_str=self.model)
 
-    def rank(self, lists: Lists) -> Tensor:
+    def rank(self, lists: Lists, k: int = 1) -> Tensor:
         return self.rank_columns(columns_of(lists, self.sight), lists.tails >= 0)
 
     def rank_columns(self, columns: dict[str, Tensor], there: Tensor) -> Tensor:
-        """Returns float32 [B, T] of columns that are read already; `there` bool [B, T] tells what is a candidate."""
+        """Returns float32 [B, T] of columns that are read already; `there` bool [B, T] tells what is a candidate.
+
+        Raises:
+            RunError: the trees read others.
+        """
+        missing = [name for name in self.names if name not in columns]
+        if missing:
+            raise RunError(f"the second stage reads {missing[0]!r}, which this graph does not have; train again.")
         table = torch.stack([columns[name][there] for name in self.names], dim=1)
         scores = torch.full(there.shape, -torch.inf)
         if len(table):
@@ -86,16 +90,21 @@ class ByScorer(Ranking):
     scorer: Scorer
     before: Ranking
 
-    def rank(self, lists: Lists) -> Tensor:
-        return self.rank_best(lists, self.before.rank(lists))
+    def rank(self, lists: Lists, k: int = 1) -> Tensor:
+        return self.rank_best(lists, self.before.rank(lists, k), k)
 
-    def rank_best(self, lists: Lists, before: Tensor) -> Tensor:
-        """Returns float32 [B, T], −inf where `before` [B, T] has no place among the best."""
-        width = min(SHORTLIST, before.shape[1])
+    def rank_best(self, lists: Lists, before: Tensor, k: int = 1) -> Tensor:
+        """Returns float32 [B, T], −inf where `before` [B, T] has no place among the best, which are k or more.
+
+        Raises:
+            DataError: scores are NaN, which a blend would take for the highest.
+        """
+        width = min(max(SHORTLIST, k), before.shape[1])
         best = before.sort(dim=1, descending=True, stable=True).indices[:, :width]
         tails = lists.tails.gather(1, best)
         device = self.scorer.device
         scores = self.scorer.score_tails(lists.heads.to(device), tails.to(device)).cpu()
+        refuse_nan(scores, "candidates")
         return torch.full_like(before, -torch.inf).scatter_(1, best, scores)
 
 
@@ -111,12 +120,12 @@ class Blend(Ranking):
     other: Ranking
     share: float
 
-    def rank(self, lists: Lists) -> Tensor:
-        first = self.one.rank(lists)
+    def rank(self, lists: Lists, k: int = 1) -> Tensor:
+        first = self.one.rank(lists, k)
         other = self.other
         if isinstance(other, ByScorer) and other.before is self.one:  # whose scores are there already
-            return blended(first, other.rank_best(lists, first), self.share)
-        return blended(first, other.rank(lists), self.share)
+            return blended(first, other.rank_best(lists, first, k), self.share)
+        return blended(first, other.rank(lists, k), self.share)
 
 
 def blended(one: Tensor, other: Tensor, share: float) -> Tensor:

@@ -19,8 +19,8 @@ from headtail.serving.sight import Sight, falling
 # Nodes of more neighbours than this tell nearly nothing about any two of them.
 MOST_NEIGHBOURS = 3000
 ALIKE, POPULAR = 50, 100
-# Tails that sources name which could say something of all.
-NAMED = 300
+# Tails that sources name which could say something of all; what they say is more than rounding from here on.
+NAMED, LEAST_SAID = 300, 1e-6
 
 
 class _ThroughItems(CandidateSource):
@@ -215,7 +215,7 @@ class Factors(CandidateSource):
         owner, entry = rows.entries_of(torch.from_numpy(heads))
         asked = sum_by_owner(owner, added[rows.col[entry]], len(heads))
         value, place = (asked @ answering.T).topk(min(NAMED, linked.numel()), dim=1)
-        return _rows_of(value, linked[place], self.sight.num_nodes)
+        return _rows_of(value.where(value > LEAST_SAID, 0.0), linked[place], self.sight.num_nodes)
 
 
 @SOURCES.register("popular")
