@@ -23,7 +23,12 @@ from headtail.training.progress import ProgressBar
 CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.md"
 # How the run answers: candidates, trees, and what was chosen on the validation links.
 ANSWERS_FILE = "answers.json"
-RUN_FILES = (CONFIG_FILE, METRICS_FILE, CARD_FILE, GRAPH_FILE, NODES_FILE, CHECKPOINT_FILE, MODEL_FILE, ANSWERS_FILE)
+# What takes long to make for answers.
+TABLES_FILE = "answers.safetensors"
+RUN_FILES = (
+    *(CONFIG_FILE, METRICS_FILE, CARD_FILE, GRAPH_FILE, NODES_FILE, CHECKPOINT_FILE, MODEL_FILE),
+    *(ANSWERS_FILE, TABLES_FILE),
+)
 
 
 def check_folder(folder: Path | None, resume: bool, overwrite: bool) -> bool:

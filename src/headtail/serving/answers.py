@@ -15,6 +15,8 @@ from torch import Tensor
 from headtail.contract import Scorer
 from headtail.evaluation.scoring import refuse_seen
 from headtail.graph.csr import CSR
+from headtail.graph.kept import State, rows_state, within
+from headtail.graph.matrix import to_rows
 from headtail.graph.view import ServingView
 from headtail.memory import hand_back_surplus
 from headtail.progress import counting
@@ -65,6 +67,14 @@ class Answers:
         assert self.plan is not None
         assert self.sight is not None
         return self.plan.candidates(self.sight), self.plan.ranking(self.sight, lambda: self.scorer)
+
+    def state(self) -> State:
+        """Returns what a run keeps of it: the first scorer's tables, and those of sources."""
+        found = within("scorer", self.scorer.state())
+        for source in self._stages[0].sources if self.plan else ():
+            for name, table in source.tables().items():
+                found |= within(f"sources/{name}", rows_state(to_rows(table)))
+        return found
 
     def best(
         self,

@@ -37,6 +37,13 @@ class CandidateSource(ABC):
         """Says why there is no such source for a graph; None where there is one."""
         return None
 
+    def tables(self) -> Mapping[str, Matrix]:
+        """Returns the tables [N, N] that all answers share and that take long to make, so that a run can keep them.
+
+        They are asked of the sight (`Sight.table`) under the same names.
+        """
+        return {}
+
     @abstractmethod
     def scores(self, heads: Nodes) -> Matrix:
         """Returns sparse float32 [B, N]: positive where it has something to say for a tail, more for likelier ones."""

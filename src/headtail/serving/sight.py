@@ -1,6 +1,7 @@
 """What sources of candidates look at: the links of a view as matrices, and what nodes are described by."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headtail.graph.kept import Kept
 from headtail.graph.matrix import Matrix, Nodes, to_scipy
 from headtail.graph.view import GraphView
 
@@ -23,15 +25,26 @@ class Sight:
     Attributes:
         view: the links.
         features: float32 [N, d] or None.
+        kept: tables that a run kept, by the names of sources.
+        made: the tables that were asked for.
     """
 
     view: GraphView
     features: Tensor | None = None
+    kept: Kept | None = None
+    made: dict[str, Matrix] = field(default_factory=dict)
 
     @staticmethod
-    def of(view: GraphView, features: Tensor | None = None) -> "Sight":
+    def of(view: GraphView, features: Tensor | None = None, kept: Kept | None = None) -> "Sight":
         """Returns what sources see of a view, wherever it lies."""
-        return Sight(view if view.links.device.type == "cpu" else view.to("cpu"), features)
+        return Sight(view if view.links.device.type == "cpu" else view.to("cpu"), features, kept)
+
+    def table(self, name: str, make: Callable[[], Matrix]) -> Matrix:
+        """Returns the table [N, N] of a source: the one that the run kept, or what `make` makes; once."""
+        if name not in self.made:
+            rows = None if self.kept is None else self.kept.rows(name, self.num_nodes)
+            self.made[name] = make() if rows is None else to_scipy(rows, np.float32)
+        return self.made[name]
 
     @property
     def num_nodes(self) -> int:

@@ -1,6 +1,7 @@
 """The sources of candidates that come with headtail. Each is a rule of a line; CONTRIBUTING.md says how to add one."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -30,12 +31,11 @@ class _ThroughItems(CandidateSource):
     def table(self) -> Matrix:
         """Returns [N, N]: row z is what a link to z says about links to others."""
 
-    @cached_property
-    def _table(self) -> Matrix:
-        return self.table()
+    def tables(self) -> Mapping[str, Matrix]:
+        return {self.name: self.sight.table(self.name, self.table)}
 
     def scores(self, heads: Nodes) -> Matrix:
-        return self.sight.out[heads] @ self._table
+        return self.sight.out[heads] @ self.sight.table(self.name, self.table)
 
 
 @SOURCES.register("paths")
