@@ -108,7 +108,15 @@ def test_wrong_rows_are_refused(how: str) -> None:
         kept(within("a", DAMAGED[how])).rows("a", NODES)
 
 
-@pytest.mark.parametrize("table", [torch.zeros(NODES), torch.zeros(3, NODES), torch.zeros(NODES, 3).long()])
+@pytest.mark.parametrize(
+    "table",
+    [torch.zeros(NODES), torch.zeros(3, NODES), torch.zeros(NODES, 3).long(), torch.zeros(NODES, 3).bfloat16()],
+)
 def test_wrong_tables_are_refused(table: Tensor) -> None:
     with pytest.raises(RunError, match=r"^answers\.safetensors is damaged \(a is .*\); delete it\.$"):
         kept({"a": table}).table("a", NODES, 3)
+
+
+def test_a_table_may_be_of_any_width_and_of_other_types_where_that_is_said() -> None:
+    table = torch.zeros(NODES, 3).bfloat16()
+    assert kept({"a": table}).table("a", NODES, None, kinds=(torch.bfloat16,)) is table

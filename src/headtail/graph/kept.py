@@ -16,7 +16,6 @@ from headtail.graph.mapped import MappedCSR
 
 # Tensors by name; "/" stands between the names of parts within parts.
 State = dict[str, Tensor]
-TABLE_TYPES = (torch.float32, torch.bfloat16)
 # Columns that are checked at a time.
 CHECKED = 2**24
 
@@ -41,15 +40,22 @@ class Kept:
         found = {key.removeprefix(prefix): t for key, t in self.tensors.items() if key.startswith(prefix)}
         return Kept(found, self.where, self.remedy)
 
-    def table(self, name: str, *shape: int) -> Tensor | None:
-        """Returns a table of numbers of this shape; None where there is none.
+    def table(
+        self, name: str, *shape: int | None, kinds: tuple[torch.dtype, ...] = (torch.float32,)
+    ) -> Tensor | None:
+        """Returns a table of this shape, where None is any length, and of one of these types; None where there is none.
 
         Raises:
             RunError: it has another type or shape.
         """
         found = self.tensors.get(name)
-        if found is not None and (found.dtype not in TABLE_TYPES or tuple(found.shape) != shape):
-            raise self._wrong(f"{name} is {found.dtype} of shape {list(found.shape)}, not of {list(shape)}")
+        if found is None:
+            return None
+        fits = len(shape) == found.dim() and all(
+            wanted in (None, length) for wanted, length in zip(shape, found.shape, strict=True)
+        )
+        if found.dtype not in kinds or not fits:
+            raise self._wrong(f"{name} is {found.dtype} of shape {list(found.shape)}, which it should not be")
         return found
 
     def rows(self, name: str, num_nodes: int) -> CSR | None:

@@ -93,7 +93,8 @@ def kept_tables(kept: Kept, num_nodes: int, mlp: HadamardScorer, device: torch.d
     Raises:
         RunError: they are damaged.
     """
-    heads, tails = (kept.table(name, num_nodes, mlp.last.in_features) for name in ("heads", "tails"))
+    shape = num_nodes, mlp.last.in_features
+    heads, tails = (kept.table(name, *shape, kinds=(torch.float32, torch.bfloat16)) for name in ("heads", "tails"))
     if heads is None:
         return None
     first = mapped_table(heads, device)

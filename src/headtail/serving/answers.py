@@ -9,14 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from headtail.contract import Scorer
 from headtail.evaluation.scoring import refuse_seen
 from headtail.graph.csr import CSR
-from headtail.graph.kept import State, rows_state, within
-from headtail.graph.matrix import to_rows
+from headtail.graph.kept import State, within
 from headtail.graph.view import ServingView
 from headtail.memory import hand_back_surplus
 from headtail.progress import counting
@@ -70,11 +70,12 @@ class Answers:
 
     def state(self) -> State:
         """Returns what a run keeps of it: the first scorer's tables, and those of sources."""
-        found = within("scorer", self.scorer.state())
-        for source in self._stages[0].sources if self.plan else ():
-            for name, table in source.tables().items():
-                found |= within(f"sources/{name}", rows_state(to_rows(table)))
-        return found
+        scorer = within("scorer", self.scorer.state())
+        if self.plan is None or self.sight is None:
+            return scorer
+        for source in self._stages[0].sources:
+            source.scores(np.zeros(1, dtype=np.int64))  # which has the sight make what it needs
+        return scorer | within("sources", self.sight.state())
 
     def best(
         self,

@@ -25,7 +25,10 @@ MOST_HEADS = 64
 
 
 class CandidateSource(ABC):
-    """Names likely tails of any head, by one rule, from what it sees of a view."""
+    """Names likely tails of any head, by one rule, from what it sees of a view.
+
+    What takes long to make it has the sight make (`Sight.matrix_of`, `Sight.table_of`), so that a run can keep it.
+    """
 
     name: ClassVar[str]
 
@@ -36,13 +39,6 @@ class CandidateSource(ABC):
     def unavailable(cls, sight: Sight) -> str | None:
         """Says why there is no such source for a graph; None where there is one."""
         return None
-
-    def tables(self) -> Mapping[str, Matrix]:
-        """Returns the tables [N, N] that all answers share and that take long to make, so that a run can keep them.
-
-        They are asked of the sight (`Sight.table`) under the same names.
-        """
-        return {}
 
     @abstractmethod
     def scores(self, heads: Nodes) -> Matrix:

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtail.graph.kept import Kept
-from headtail.graph.matrix import Matrix, Nodes, to_scipy
+from headtail.graph.kept import Kept, State, rows_state, within
+from headtail.graph.matrix import Matrix, Nodes, to_rows, to_scipy
 from headtail.graph.view import GraphView
 
 # The newest links are those of the newest moments that hold this share of all.
@@ -25,26 +25,39 @@ class Sight:
     Attributes:
         view: the links.
         features: float32 [N, d] or None.
-        kept: tables that a run kept, by the names of sources.
-        made: the tables that were asked for.
+        kept: what a run kept of its `state`.
+        matrices, tables: what was asked for, by the names of sources.
     """
 
     view: GraphView
     features: Tensor | None = None
     kept: Kept | None = None
-    made: dict[str, Matrix] = field(default_factory=dict)
+    matrices: dict[str, Matrix] = field(default_factory=dict)
+    tables: dict[str, Tensor] = field(default_factory=dict)
 
     @staticmethod
     def of(view: GraphView, features: Tensor | None = None, kept: Kept | None = None) -> "Sight":
         """Returns what sources see of a view, wherever it lies."""
         return Sight(view if view.links.device.type == "cpu" else view.to("cpu"), features, kept)
 
-    def table(self, name: str, make: Callable[[], Matrix]) -> Matrix:
-        """Returns the table [N, N] of a source: the one that the run kept, or what `make` makes; once."""
-        if name not in self.made:
+    def matrix_of(self, name: str, make: Callable[[], Matrix]) -> Matrix:
+        """Returns the float32 [N, N] of a source: what the run kept, or what `make` makes; once."""
+        if name not in self.matrices:
             rows = None if self.kept is None else self.kept.rows(name, self.num_nodes)
-            self.made[name] = make() if rows is None else to_scipy(rows, np.float32)
-        return self.made[name]
+            self.matrices[name] = make() if rows is None else to_scipy(rows, np.float32)
+        return self.matrices[name]
+
+    def table_of(self, name: str, make: Callable[[], Tensor]) -> Tensor:
+        """Returns the float32 [N, columns] of a source: what the run kept, or what `make` makes; once."""
+        if name not in self.tables:
+            table = None if self.kept is None else self.kept.table(name, self.num_nodes, None)
+            self.tables[name] = make() if table is None else table
+        return self.tables[name]
+
+    def state(self) -> State:
+        """Returns what sources had made."""
+        parts = (within(name, rows_state(to_rows(matrix))) for name, matrix in self.matrices.items())
+        return {name: tensor for part in parts for name, tensor in part.items()} | self.tables
 
     @property
     def num_nodes(self) -> int:
