@@ -40,9 +40,7 @@ class Kept:
         found = {key.removeprefix(prefix): t for key, t in self.tensors.items() if key.startswith(prefix)}
         return Kept(found, self.where, self.remedy)
 
-    def table(
-        self, name: str, *shape: int | None, kinds: tuple[torch.dtype, ...] = (torch.float32,)
-    ) -> Tensor | None:
+    def table(self, name: str, *shape: int | None, kinds: tuple[torch.dtype, ...] = (torch.float32,)) -> Tensor | None:
         """Returns a table of this shape, where None is any length, and of one of these types; None where there is none.
 
         Raises:
@@ -68,14 +66,15 @@ class Kept:
         if not parts:
             return None
         if parts.keys() != {"row_ptr", "col", "weight"}:
-            raise self._wrong(f"{name} consists of {', '.join(sorted(parts))}")
+            raise self._wrong(f"{name} has parts too few or too many")
         row_ptr, col, weight = parts["row_ptr"], parts["col"], parts["weight"]
         kinds = (row_ptr.dtype, col.dtype, weight.dtype)
         wanted = (torch.int64, _column_type(num_nodes), torch.float32)
         if kinds != wanted or row_ptr.shape != (num_nodes + 1,) or col.dim() != 1:
             raise self._wrong(f"{name} is of types or shapes that are none of rows")
-        ends = int(row_ptr[0]), int(row_ptr[-1])
-        if ends != (0, col.numel()) or col.shape != weight.shape or bool((row_ptr.diff() < 0).any()):
+        low, high = row_ptr.aminmax()  # looked at first: of numbers of any size, differences could wrap around
+        ends = {int(low), int(row_ptr[0])}, {int(high), int(row_ptr[-1])}
+        if ends != ({0}, {col.numel()}) or col.shape != weight.shape or bool((row_ptr.diff() < 0).any()):
             raise self._wrong(f"the rows of {name} do not fit its {col.numel():,} entries")
         for some in torch.split(col, CHECKED) if col.numel() else ():
             low, high = some.aminmax()

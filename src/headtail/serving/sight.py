@@ -124,13 +124,13 @@ class Sight:
     def described_links(self) -> NDArray[np.float32]:
         """float32 [N, 3 · d]: `described`, and its means over the tails and over the heads of every node."""
         rows = self.described
-        return np.concatenate([rows, _means(self.out, rows), _means(self.into, rows)], axis=1)
-
-
-def _means(links: Matrix, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    sums = np.asarray(links @ rows, dtype=np.float32)
-    means: NDArray[np.float32] = sums * falling(np.diff(links.indptr).astype(np.int64))[:, None]
-    return means
+        width = rows.shape[1]
+        found = np.empty((self.num_nodes, 3 * width), dtype=np.float32)
+        found[:, :width] = rows
+        for place, links in ((width, self.out), (2 * width, self.into)):
+            shares = falling(np.diff(links.indptr).astype(np.int64))[:, None]
+            np.multiply(links @ rows, shares, out=found[:, place : place + width])
+        return found
 
 
 def falling(values: Nodes, power: float = 1.0) -> NDArray[np.float32]:
