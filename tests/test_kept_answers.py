@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import headtail.files
 import headtail.predictor
 from headtail import LinkPredictor, load
 from headtail.baselines.mf import EmbeddingLinks
@@ -273,7 +275,7 @@ def test_a_full_disk_leaves_a_run_that_opens(tmp_path: Path, monkeypatch: pytest
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("headtail.files.struct.pack", full)
+    monkeypatch.setattr(headtail.files, "struct", SimpleNamespace(pack=full))
     with pytest.raises(HeadtailError, match=r"answers\.safetensors: the disk is full"):
         written(tmp_path / "run")
     monkeypatch.undo()

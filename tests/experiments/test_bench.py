@@ -126,20 +126,7 @@ def test_a_gpu_is_taken_apart_by_recordings(method: str, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_answers_are_timed_beside_training(capsys: pytest.CaptureFixture[str]) -> None:
-    settings = [
-        "--hidden",
-        "8",
-        "--epochs",
-        "1",
-        "--layers",
-        "2",
-        "--eval-negatives",
-        "5",
-        "--links-per-batch",
-        "512",
-        "--device",
-        "cpu",
-    ]
+    settings = "--hidden 8 --epochs 1 --layers 2 --eval-negatives 5 --links-per-batch 512 --device cpu".split()
     command = ["bench", "--scale", "300,2000", "--what", "answers", "--methods", "strong,ra", *settings, "--json"]
     assert main(command) == 0
     found = json.loads(capsys.readouterr().out)["methods"]

@@ -73,7 +73,7 @@ class Answers:
         scorer = within("scorer", self.scorer.state())
         if self.plan is None or self.sight is None:
             return scorer
-        for source in self._stages[0].sources:
+        for source in self.stages[0].sources:
             source.scores(np.zeros(1, dtype=np.int64))  # which has the sight make what it needs
         return scorer | within("sources", self.sight.state())
 
