@@ -42,6 +42,7 @@ from headtail.graph.packed.stages import STAGES
 # The innermost function of a stack that is named here says what was hit.
 PHASES = {
     "write_tensors": "a checkpoint, model or graph being written",
+    "keep_answers": "what answers need being made and written",
     "replacing": "a file being written",
     "append_result": "a result being written",
     "new_run": "a run being begun",

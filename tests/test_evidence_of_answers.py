@@ -27,10 +27,11 @@ from headtail.experiments.one_run import TaskCache, run_once
 from headtail.experiments.variants import variant_named
 from headtail.files import read_tensors, write_tensors
 from headtail.graph.graph import Graph, build_graph
+from headtail.graph.kept import Kept
 from headtail.graph.task import LinkTask, make_task
 from headtail.graph.view import GraphView, ServingView
 from headtail.methods import make_method, summaries
-from headtail.run_files import GRAPH_FILE
+from headtail.run_files import GRAPH_FILE, TABLES_FILE
 from headtail.serving.answering import Answering
 from headtail.serving.answers import Answers, best_tails
 from headtail.training.observer import Observer
@@ -53,9 +54,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[GraphView]:
     views: list[GraphView] = []
     plain = Method.scorer
 
-    def recording(method: Method, view: GraphView) -> Scorer:
+    def recording(method: Method, view: GraphView, kept: Kept | None = None) -> Scorer:
         views.append(view)
-        return plain(method, view)
+        return plain(method, view, kept)
 
     monkeypatch.setattr(Method, "scorer", recording)
     return views
@@ -87,6 +88,9 @@ def test_nothing_that_judges_sees_the_links_it_judges_by(
         model._answering, model._calibration = Answering(model.method, model.config), None
         seen.clear()
         judge()
+        if seen and isinstance(seen[-1], ServingView):  # a saved run, once it was judged, keeps what answers need
+            assert (tmp_path / "run" / TABLES_FILE).is_file()
+            seen.pop()
         assert hold_none_of(seen, model.task, "test")
     seen.clear()
     model.recommend(["p00"])

@@ -23,7 +23,7 @@ from headtail.errors import HeadtailError
 from headtail.experiments.phases import write_trace
 from headtail.experiments.plots import Curve, accuracy_time_plot
 from headtail.experiments.results import RunResult, append_result, read_results
-from headtail.files import write_tensors, write_text
+from headtail.files import write_mapped, write_tensors, write_text
 from headtail.graph.store import save_task
 from headtail.graph.task import make_task
 from headtail.runs import write_history
@@ -106,6 +106,7 @@ def _png(path: Path, points: int) -> None:
 # Writes something small, then something that does not fit.
 WRITERS: dict[str, Callable[[Path, int], object]] = {
     "checkpoint.safetensors": lambda path, size: write_tensors(path, {"a": torch.randn(size * 1000)}, {}),
+    "answers.safetensors": lambda path, size: write_mapped(path, {"a": torch.randn(size * 1000)}, {}),
     "config.yaml": lambda path, size: write_text(path, "x" * size * 1000),
     "metrics.jsonl": lambda path, size: write_history(path.parent, [{"epoch": 1, "loss": 0.5}] * size * 100),
     "links.parquet": lambda path, size: write_table([_frame(size * 100)], path),

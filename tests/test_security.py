@@ -175,7 +175,9 @@ def _resumed(run: Path) -> LinkPredictor:
     return predictor(epochs=1).fit(small_graph(), run, resume=True, observer=Observer())
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "graph.safetensors", "config.yaml", "nodes.parquet"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "graph.safetensors", "config.yaml", "nodes.parquet", "answers.safetensors"]
+)
 def test_links_out_of_the_folder_are_refused(run: Path, name: str) -> None:
     (run / name).rename(run.parent / name)
     (run / name).symlink_to(run.parent / name)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headtail.graph.kept import Kept, State
 from headtail.graph.view import GraphView, ServingView
 
 
@@ -61,6 +62,10 @@ class Scorer(ABC):
         """Returns a scorer that looks up in `memory` what it was asked before, for who asks the same pairs often."""
         return self
 
+    def state(self) -> State:
+        """Returns what a run keeps of it, for `Method.reopen`; {}: it is quick to encode again."""
+        return {}
+
 
 # Scores the validation links and returns metrics, the first of which is the one to maximise.
 Validate = Callable[[Scorer], dict[str, float]]
@@ -73,12 +78,19 @@ class Method(ABC):
         """Learns from the training links, judging itself with `validate`; methods without parameters learn nothing."""
         return None
 
-    def scorer(self, view: GraphView) -> Scorer:
-        """Returns a scorer that may use the links of `view` and nothing else as evidence."""
-        scorer = self.encode(view)
+    def scorer(self, view: GraphView, kept: Kept | None = None) -> Scorer:
+        """Returns a scorer that may use the links of `view` and nothing else as evidence.
+
+        Where a run `kept` the state of this very scorer, it need not be encoded.
+        """
+        scorer = self.encode(view) if kept is None else self.reopen(view, kept)
         scorer.sees_held_out = isinstance(view, ServingView)
         return scorer
 
     @abstractmethod
     def encode(self, view: GraphView) -> Scorer:
         """Makes what `scorer` returns."""
+
+    def reopen(self, view: GraphView, kept: Kept) -> Scorer:
+        """Makes the same of the state that was kept, or by encoding where there is none."""
+        return self.encode(view)

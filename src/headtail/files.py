@@ -5,16 +5,25 @@ import glob
 import hashlib
 import json
 import os
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from headtail.errors import HeadtailError, RunError
 from headtail.limits import refuse_beyond_memory
+
+# How safetensors calls the types that are mapped, and where a mapped tensor begins: at a multiple of this, as tensors
+# in memory do, since that decides how products are rounded.
+MAPPED_TYPES = {torch.int64: "I64", torch.int32: "I32", torch.float32: "F32", torch.bfloat16: "BF16"}
+ALIGNED_TO = 64
+# What fills the room between mapped tensors begins with this.
+_FILLER = "~"
 
 
 def _read_umask() -> int:
@@ -110,12 +119,48 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, object]]:
     if not path.is_file():
         raise RunError(f"{path} does not exist; is {path.parent} a run folder written by headtail?")
     refuse_beyond_memory(str(path), path.stat().st_size)
+    # Copies, for where a tensor lies in the file would decide how its products are rounded.
+    with _opened(path, "restore it from a copy, or train again.") as (tensors, facts):
+        return {name: tensor.clone() for name, tensor in tensors.items()}, facts
+
+
+def write_mapped(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, object]) -> None:
+    """Writes tensors as safetensors that are to be mapped, whole or not at all, and without a copy of those at hand."""
+    header: dict[str, object] = {"__metadata__": {"facts": json.dumps(dict(facts))}}
+    place, gaps = 0, [-tensor.nbytes % ALIGNED_TO for tensor in tensors.values()]
+    for (name, tensor), gap in zip(tensors.items(), gaps, strict=True):
+        end = place + tensor.nbytes
+        kind = MAPPED_TYPES[tensor.dtype]
+        header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [place, end]}
+        header[_FILLER + name] = {"dtype": "U8", "shape": [gap], "data_offsets": [end, end + gap]}
+        place = end + gap
+    text = json.dumps(header).encode()
+    text += b" " * (-(len(text) + 8) % ALIGNED_TO)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for tensor, gap in zip(tensors.values(), gaps, strict=True):
+            file.write(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+            file.write(bytes(gap))
+
+
+def read_mapped(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, object]]:
+    """Maps what `write_mapped` wrote: nothing is read before it is needed.
+
+    Raises:
+        RunError: the file is damaged or not ours; `remedy` says what to do then.
+    """
+    with _opened(path, remedy) as (tensors, facts):
+        return {name: tensor for name, tensor in tensors.items() if not name.startswith(_FILLER)}, facts
+
+
+@contextmanager
+def _opened(path: Path, remedy: str) -> Iterator[tuple[dict[str, Tensor], dict[str, object]]]:
+    """Yields the tensors of a file, mapped, and its facts."""
     try:
         with safe_open(path, framework="pt") as file:
             facts = json.loads((file.metadata() or {})["facts"])
             if not isinstance(facts, dict):
                 raise ValueError("its facts are no mapping")
-            # Copies, for where a tensor lies in the file would decide how its products are rounded.
-            return {name: file.get_tensor(name).clone() for name in file.keys()}, facts  # noqa: SIM118
+            yield {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
     except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise RunError(f"{path} is damaged ({error}); restore it from a copy, or train again.") from error
+        raise RunError(f"{path} is damaged ({error}); {remedy}") from error

@@ -23,6 +23,7 @@ from headtail.graph.names import Names
 from headtail.graph.store import fingerprint
 from headtail.graph.task import LinkTask, make_task
 from headtail.judged import judged
+from headtail.kept_answers import forget_answers, keep_answers
 from headtail.methods import check_names, make_method
 from headtail.presets import DEFAULT_PRESET
 from headtail.ranks import current
@@ -239,7 +240,7 @@ class LinkPredictor:
         """
         stored = read_run(Path(folder), device)
         predictor = LinkPredictor(config=stored.config)
-        predictor._answering = Answering(stored.method, stored.config, stored.plan)
+        predictor._answering = Answering(stored.method, stored.config, stored.plan, stored.kept)
         predictor.history, predictor.best_epoch = stored.history, stored.best_epoch
         predictor.finished = len(predictor.history) == stored.method.epochs
         return predictor
@@ -284,7 +285,7 @@ class LinkPredictor:
     def _write_model(self, folder: Path, heads_sampled: int | None) -> None:
         method, leads = self.method, current().leads
         if leads:
-            (folder / ANSWERS_FILE).unlink(missing_ok=True)  # chosen for a model that is replaced now
+            forget_answers(folder)  # of the weights before
             save_model(folder, method.weights(), fingerprint(method.task), self.best_epoch)
         plan = self.answering.plan
         if leads and plan is not None:
@@ -293,3 +294,4 @@ class LinkPredictor:
         if leads:
             write_text(folder / CARD_FILE, model_card(method, self.config, result, self.finished))
             write_history(folder, self.history, result)
+        keep_answers(folder, self.answering)

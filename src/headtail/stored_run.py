@@ -11,8 +11,10 @@ from torch import Tensor
 from headtail.config import Config, load_config
 from headtail.errors import RunError
 from headtail.files import file_digest
+from headtail.graph.kept import Kept
 from headtail.graph.store import fingerprint, load_task
 from headtail.graph.task import LinkTask
+from headtail.kept_answers import kept_answers
 from headtail.limits import refuse_beyond_memory
 from headtail.methods import check_names, make_method
 from headtail.ranks import current
@@ -30,13 +32,14 @@ MOST_PLAN_BYTES = 2**26
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A trained method with its settings, the history of its training, and how it answers."""
+    """A trained method with its settings, the history of its training, how it answers, and what it keeps for that."""
 
     config: Config
     method: TaskMethod
     best_epoch: int
     history: list[Record]
     plan: AnswerPlan | None
+    kept: Kept | None
 
 
 def read_run(folder: Path, device: str) -> StoredRun:
@@ -60,7 +63,9 @@ def read_run(folder: Path, device: str) -> StoredRun:
         method.restore(weights)
     except RuntimeError as error:
         raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
-    return StoredRun(config, method, best_epoch, read_history(folder), _plan(folder, task))
+    kept = kept_answers(folder, task, config)
+    current().agree("what the run keeps", "" if kept is None else " ".join(kept.tensors))
+    return StoredRun(config, method, best_epoch, read_history(folder), _plan(folder, task), kept)
 
 
 def _plan(folder: Path, task: LinkTask) -> AnswerPlan | None:

@@ -18,7 +18,10 @@ from headtail.experiments.variants import variant_named
 from headtail.methods import check_names
 from headtail.training.observer import Observer
 
-RUN = ("config.yaml", "model.safetensors", "graph.safetensors", "nodes.parquet", "metrics.jsonl")
+RUN = (
+    *("config.yaml", "model.safetensors", "graph.safetensors", "nodes.parquet", "metrics.jsonl"),
+    "answers.safetensors",
+)
 SMALL = {"epochs": 2, "hidden": 4, "layers": 2, "structure": 4, "eval_negatives": 5, "device": "cpu"}
 
 
@@ -26,7 +29,8 @@ def _run_seed(folder: Path) -> None:
     lines = ["from,to", *(f"n{head},n{tail}" for head, tail, _ in links())]
     (folder / "links.csv").write_text("\n".join(lines))
     graph = load(folder / "links.csv")
-    LinkPredictor("fast", **SMALL).fit(graph, folder / "run", observer=Observer())
+    settings = {**SMALL, "evidence": "degrees,common,paths"}
+    LinkPredictor("fast", **settings).fit(graph, folder / "run", observer=Observer())
     (folder / "heads.txt").write_text("n0\nn1\nn2\n")
     (folder / "pairs.csv").write_text("head,tail\nn0,n1\nn2,n3\n")
 
@@ -49,6 +53,7 @@ def _evaluate(folder: Path) -> None:
     model = LinkPredictor.load(folder / "run", "cpu")
     model.evaluate()
     recommend(folder / "run", heads="n0", k=3, device="cpu")
+    model.recommend("n0", k=3, exact=True)
 
 
 def _answer(folder: Path) -> None:

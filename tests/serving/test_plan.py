@@ -19,7 +19,7 @@ from headtail import LinkPredictor
 from headtail.cli import main
 from headtail.errors import RunError
 from headtail.files import write_text
-from headtail.runs import ANSWERS_FILE
+from headtail.run_files import ANSWERS_FILE
 from headtail.serving.plan import FIRST, AnswerPlan, Choice, Judged, Trees
 from headtail.serving.trees_text import plain_trees
 from headtail.training.observer import Observer

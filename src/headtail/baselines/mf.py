@@ -7,13 +7,14 @@ from torch import Tensor, nn
 from headtail.baselines.learned import BASELINES
 from headtail.config import Config, ModelConfig
 from headtail.contract import Scorer
+from headtail.graph.kept import Kept
 from headtail.graph.structure import STRUCTURES, FixedColumns
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.kernels.unit import unit_rows
 from headtail.memory import keep_freed_memory
 from headtail.nn.convolutions import linear
-from headtail.nn.embedding_scorer import EmbeddingScorer
+from headtail.nn.embedding_scorer import EmbeddingScorer, kept_tables
 from headtail.nn.scorer import HadamardScorer
 from headtail.sampling.batches import BATCHES, EdgeBatches
 from headtail.sampling.sampler import Batch, PairBatches
@@ -99,6 +100,11 @@ class EmbeddingLinks(nn.Module):
         heads = tails if self.head is None else self.head(x)
         return EmbeddingScorer(heads, tails, self.scorer, directed)
 
+    def kept_scorer(self, kept: Kept, table: Tensor, directed: bool) -> Scorer | None:
+        """Returns what `pair_scorer` makes of a table, from what was kept of it; None where nothing was."""
+        tables = kept_tables(kept, table.shape[0], self.scorer, table.device)
+        return None if tables is None else EmbeddingScorer(*tables, self.scorer, directed)
+
 
 class FactorModel(nn.Module):
     """A table of embeddings, both ends of a link reading the same, and what scores their links."""
@@ -152,6 +158,10 @@ class MatrixFactorisation(Learner[Batch]):
         """Scores with what was learned from the training links, whatever else `view` shows."""
         self.model.eval()
         return self.model.links.pair_scorer(self.model.table, self.task.graph.directed)
+
+    def reopen(self, view: GraphView, kept: Kept) -> Scorer:
+        self.model.eval()
+        return self.model.links.kept_scorer(kept, self.model.table, view.directed) or self.encode(view)
 
 
 @STRUCTURES.register("mf")

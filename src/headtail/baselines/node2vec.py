@@ -13,6 +13,7 @@ from headtail.baselines.walks import Walker
 from headtail.config import Config, ModelConfig, WalksConfig
 from headtail.contract import Scorer
 from headtail.graph.csr import CSR
+from headtail.graph.kept import Kept
 from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.nn.sparse import aggregate
@@ -150,3 +151,7 @@ class Node2vec(Learner[WalkBatch]):
         """Scores with what was learned from the training links, whatever else `view` shows."""
         self.model.eval()
         return self.model.links.pair_scorer(self.model.table, self.task.graph.directed)
+
+    def reopen(self, view: GraphView, kept: Kept) -> Scorer:
+        self.model.eval()
+        return self.model.links.kept_scorer(kept, self.model.table, view.directed) or self.encode(view)

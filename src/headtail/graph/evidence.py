@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headtail.errors import ConfigError
 from headtail.graph.evidence_kinds import EVIDENCE, Paths
+from headtail.graph.kept import Kept, State, within
 from headtail.graph.pairs import Pairs, blocks_of
 from headtail.graph.tables import Table
 from headtail.graph.view import GraphView
@@ -28,12 +29,26 @@ class PairEvidence:
         kinds: names of the kinds, in the order of their columns.
         view: the links to look at.
         features: float32 [N, d], the nodes' own; evidence lives on their device.
+        kept: what a run kept of the `state` of such evidence.
     """
 
-    def __init__(self, kinds: Sequence[str], view: GraphView, features: Table) -> None:
-        self.view = view.to(features.device)
-        self.parts = [EVIDENCE[kind](self.view, features) for kind in kinds]
+    def __init__(self, kinds: Sequence[str], view: GraphView, features: Table, kept: Kept | None = None) -> None:
+        self.view, self.kinds = view.to(features.device), tuple(kinds)
+        self.parts = [
+            EVIDENCE[kind](self.view, features)
+            if kept is None
+            else EVIDENCE[kind].reopened(self.view, features, kept.part(kind))
+            for kind in kinds
+        ]
         self.width = evidence_width(kinds, view.directed)
+
+    def state(self) -> State:
+        """Returns what takes long to make of all kinds."""
+        return {
+            name: tensor
+            for kind, part in zip(self.kinds, self.parts, strict=True)
+            for name, tensor in within(kind, part.state()).items()
+        }
 
     @torch.no_grad()
     def __call__(

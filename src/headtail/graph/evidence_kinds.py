@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headtail.graph.ages import Freshness
+from headtail.graph.kept import Kept, State, rows_state, within
 from headtail.graph.pairs import Pairs
 from headtail.graph.paths import ShortPaths
 from headtail.graph.tables import Table, beside, by_columns, fill, mean_row, rows_of
@@ -31,6 +32,15 @@ class Evidence(ABC):
 
     def __init__(self, view: GraphView, features: Table) -> None:
         self.view = view
+
+    @classmethod
+    def reopened(cls, view: GraphView, features: Table, kept: Kept) -> "Evidence":
+        """Returns the same as the class does, with what was kept of its `state`; `kept` may hold nothing of it."""
+        return cls(view, features)
+
+    def state(self) -> State:
+        """Returns what takes long to make."""
+        return {}
 
     @abstractmethod
     def columns(self, pairs: Pairs) -> list[Tensor]:
@@ -97,10 +107,20 @@ class Paths(Evidence):
 
     width = (2, 2)
 
-    def __init__(self, view: GraphView, features: Table) -> None:
+    def __init__(self, view: GraphView, features: Table, paths: ShortPaths | None = None) -> None:
         super().__init__(view, features)
-        self.paths = ShortPaths.build(view)
+        self.paths = ShortPaths.build(view) if paths is None else paths
         self.in_degree = view.in_rows.degrees.float()
+
+    @classmethod
+    def reopened(cls, view: GraphView, features: Table, kept: Kept) -> "Paths":
+        shared, share = kept.rows("shared", view.num_nodes), kept.table("share", view.num_nodes)
+        if shared is None or share is None:
+            return cls(view, features)
+        return cls(view, features, ShortPaths(shared.to(features.device), share.to(features.device)))
+
+    def state(self) -> State:
+        return {**within("shared", rows_state(self.paths.shared)), "share": self.paths.share}
 
     def columns(self, pairs: Pairs) -> list[Tensor]:
         sums = 100 * self.paths.weigh(pairs)

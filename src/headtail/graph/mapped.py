@@ -83,7 +83,8 @@ class MappedCSR(CSR):
     def to(self, device: torch.device | str) -> CSR:
         if torch.device(device).type == "cpu":
             return self
-        resident = CSR(self.row_ptr.to(device), self.col.to(device), self.num_cols)
+        weight = None if self.weight is None else self.weight.to(device)
+        resident = CSR(self.row_ptr.to(device), self.col.to(device, torch.long), self.num_cols, weight)
         if not self.averages:
             return resident
         return resident.with_weight(resident.degrees.to(torch.float32).reciprocal()[resident.row])

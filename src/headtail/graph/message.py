@@ -12,7 +12,7 @@ from headtail.graph.mapped import MappedCSR, MappedView
 from headtail.graph.pages import expect_reads, expect_rows
 from headtail.graph.pre_encoding import pre_encode, pre_encode_on_disk
 from headtail.graph.pre_encoding_across import pre_encode_across
-from headtail.graph.tables import HostTable, Table, rows_of
+from headtail.graph.tables import HostTable, Table, rows_of, values_of
 from headtail.graph.view import GraphView, both_ways
 from headtail.ranks import ALONE, Ranks
 
@@ -97,14 +97,14 @@ class MessageGraph:
         """Tells the system how features in files, if they are made, will be read: row by row at random, or in order."""
         tables = [self.features, *([self.pre_encoded] if "pre_encoded" in self.__dict__ else [])]
         for table in tables if self.on_disk else ():
-            expect_reads(table if isinstance(table, Tensor) else table.values, at_random)
+            expect_reads(values_of(table), at_random)
 
     def expect_rows(self, read: Tensor, encoded: Tensor) -> None:
         """Has the system read features, and pre-encoded features, of some nodes from files before they are needed."""
         made = "pre_encoded" in self.__dict__
         wanted = [(self.features, read), *([(self.pre_encoded, encoded)] if made else [])]
         for table, nodes in wanted:
-            expect_rows(table if isinstance(table, Tensor) else table.values, nodes)
+            expect_rows(values_of(table), nodes)
 
     @cached_property
     def residual(self) -> Tensor:

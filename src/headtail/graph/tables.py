@@ -115,6 +115,21 @@ def beside(table: Table, what: str) -> Table:
     return new_table(rows, columns, table, what)
 
 
+def mapped_table(values: Tensor, device: torch.device) -> Table:
+    """Returns values [N, d] that are mapped from a file as a table of a device: in its own memory, if that has room."""
+    if device.type == "cpu":
+        return values
+    if has_room(device, values.nbytes):
+        with suppress(torch.OutOfMemoryError):
+            return values.to(device)
+    return HostTable(values, device, on_disk=True)
+
+
+def values_of(table: Table) -> Tensor:
+    """Returns a table as one tensor, wherever it lies."""
+    return table if isinstance(table, Tensor) else table.values
+
+
 def rows_of(table: Table, nodes: Tensor | slice) -> Tensor:
     """Returns the rows of nodes (numbers [n], or a slice without a step) on the table's device."""
     if isinstance(table, Tensor):
@@ -189,8 +204,7 @@ def _columns_at_once(table: Table) -> int:
 
 def mean_row(table: Table) -> Tensor:
     """Returns [d], the mean of all rows, on the table's device."""
-    values = table if isinstance(table, Tensor) else table.values
-    return values.mean(dim=0).to(table.device)
+    return values_of(table).mean(dim=0).to(table.device)
 
 
 def sources_of(table: Table, adjacency: CSR) -> tuple[Tensor, CSR]:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from headtail.contract import Scorer
 from headtail.graph.evidence import PairEvidence, RememberedEvidence
-from headtail.graph.tables import Table, rows_of
+from headtail.graph.kept import Kept, State, within
+from headtail.graph.tables import Table, mapped_table, rows_of, values_of
 from headtail.nn.scorer import HadamardScorer
 
 
@@ -37,6 +38,12 @@ class EmbeddingScorer(Scorer):
         self.pair_bytes = (2 if evidence is None else 4) * torch.float32.itemsize * heads.shape[1] + 64
         self.cell_bytes = 64 if evidence is None else 128 + 12 * evidence.width
         self.pair_microseconds = (1 if evidence is None else 10) / (100 if self.device.type == "cuda" else 1)
+
+    def state(self) -> State:
+        tables = {"heads": values_of(self.heads)}
+        if self.tails is not self.heads:
+            tables["tails"] = values_of(self.tails)
+        return tables | (within("evidence", self.evidence.state()) if isinstance(self.evidence, PairEvidence) else {})
 
     @torch.no_grad()
     def score_pairs(self, heads: Tensor, tails: Tensor) -> Tensor:
@@ -79,3 +86,17 @@ class EmbeddingScorer(Scorer):
             return scores
         u, v = rows_of(self.tails, heads), rows_of(self.heads, slice(first, last))
         return (scores + self.mlp.score_rows(u, v, back)) / 2
+
+
+def kept_tables(kept: Kept, num_nodes: int, mlp: HadamardScorer, device: torch.device) -> tuple[Table, Table] | None:
+    """Returns the tables that an `EmbeddingScorer` of these nodes kept, for use on a device; None where there are none.
+
+    Raises:
+        RunError: they are damaged.
+    """
+    shape = num_nodes, mlp.last.in_features
+    heads, tails = (kept.table(name, *shape, kinds=(torch.float32, torch.bfloat16)) for name in ("heads", "tails"))
+    if heads is None:
+        return None
+    first = mapped_table(heads, device)
+    return first, first if tails is None else mapped_table(tails, device)

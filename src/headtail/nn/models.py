@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from headtail.config import ModelConfig
 from headtail.graph.message import MessageGraph
 from headtail.graph.tables import Table
 from headtail.nn.all_nodes import HEADS, add_rows
@@ -39,6 +40,25 @@ class ModelShape:
     homophily: bool = True
     pre_encoding: bool = True
     evidence_columns: int = 0
+
+    @staticmethod
+    def of(settings: ModelConfig, in_dim: int, evidence_columns: int) -> "ModelShape":
+        """Returns the shape that settings ask for, where features and evidence have so many columns."""
+        return ModelShape(
+            in_dim=in_dim,
+            dim=settings.hidden,
+            layers=settings.layers,
+            encoder=settings.encoder,
+            scorer_layers=settings.scorer_layers,
+            dropout=settings.dropout,
+            norm_momentum=settings.norm_momentum,
+            norm_statistics=settings.norm_statistics,
+            knowledge_transfer=settings.knowledge_transfer,
+            residual=settings.residual,
+            homophily=settings.homophily,
+            pre_encoding=settings.pre_encoding,
+            evidence_columns=evidence_columns,
+        )
 
 
 class LinkModel(nn.Module, ABC):

@@ -2,6 +2,7 @@
 
 from headtail.config import Config
 from headtail.contract import Scorer
+from headtail.graph.kept import Kept
 from headtail.graph.view import GraphView
 from headtail.memory import keep_freed_memory
 from headtail.ranks import current
@@ -20,10 +21,13 @@ class Answering:
         method: trained.
         config: its settings.
         plan: how it answers, if that was found already.
+        kept: what a run kept of the answers that are given by default.
     """
 
-    def __init__(self, method: TaskMethod, config: Config, plan: AnswerPlan | None = None) -> None:
-        self.method, self.config = method, config
+    def __init__(
+        self, method: TaskMethod, config: Config, plan: AnswerPlan | None = None, kept: Kept | None = None
+    ) -> None:
+        self.method, self.config, self._kept = method, config, kept
         # Methods that learn nothing are cheap to ask about all nodes, and are what others are compared with.
         exact = config.evaluation.answers == "exact" or not method.epochs
         self.planned = not exact and method.task.protocol != "val-as-train"
@@ -54,7 +58,7 @@ class Answering:
     def of(self, view: GraphView) -> Answers:
         """Returns the answers from a view of the task."""
         if id(view) not in self._answers:
-            sight = Sight.of(view, self.method.task.graph.features)
+            sight = Sight.of(view, self.method.task.graph.features, self._kept_of(view, "sources"))
             self._answers[id(view)] = view, Answers(view.num_nodes, lambda: self.scorer(view), sight, self.plan)
         return self._answers[id(view)][1]
 
@@ -62,8 +66,13 @@ class Answering:
         """Returns the first scorer of a view."""
         if id(view) not in self._scorers:
             keep_freed_memory()
-            self._scorers[id(view)] = view, self.method.scorer(view)
+            self._scorers[id(view)] = view, self.method.scorer(view, self._kept_of(view, "scorer"))
         return self._scorers[id(view)][1]
+
+    def _kept_of(self, view: GraphView, part: str) -> Kept | None:
+        """Returns a part of what was kept of the answers from a view."""
+        default = self._kept is not None and view is view_for(self.method.task, chosen_evidence(self.method.task))
+        return self._kept.part(part) if self._kept is not None and default else None
 
     def _chosen(self) -> AnswerPlan:
         task, ranks = self.method.task, current()

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from headtail.contract import Scorer
 from headtail.evaluation.all_nodes import ANSWERS
 from headtail.evaluation.scoring import refuse_seen
 from headtail.graph.csr import CSR
+from headtail.graph.kept import State, within
 from headtail.graph.view import ServingView
 from headtail.memory import hand_back_surplus
 from headtail.progress import counting
@@ -66,6 +68,15 @@ class Answers:
         assert self.plan is not None
         assert self.sight is not None
         return self.plan.candidates(self.sight), self.plan.ranking(self.sight, lambda: self.scorer)
+
+    def state(self) -> State:
+        """Returns what a run keeps of it: the first scorer's tables, and those of sources."""
+        scorer = within("scorer", self.scorer.state())
+        if self.plan is None or self.sight is None:
+            return scorer
+        for source in self.stages[0].sources:
+            source.scores(np.zeros(1, dtype=np.int64))  # which has the sight make what it needs
+        return scorer | within("sources", self.sight.state())
 
     def best(
         self,

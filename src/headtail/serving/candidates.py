@@ -26,7 +26,10 @@ MOST_HEADS = 64
 
 
 class CandidateSource(ABC):
-    """Names likely tails of any head, by one rule, from what it sees of a view."""
+    """Names likely tails of any head, by one rule, from what it sees of a view.
+
+    What takes long to make it has the sight make (`Sight.matrix_of`, `Sight.table_of`), so that a run can keep it.
+    """
 
     name: ClassVar[str]
 

@@ -1,6 +1,7 @@
 """What sources of candidates look at: the links of a view as matrices, and what nodes are described by."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +10,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtail.graph.matrix import Matrix, Nodes, to_scipy
+from headtail.graph.kept import Kept, State, rows_state, within
+from headtail.graph.matrix import Matrix, Nodes, to_rows, to_scipy
 from headtail.graph.view import GraphView
 
 # The newest links are those of the newest moments that hold this share of all.
@@ -23,15 +25,39 @@ class Sight:
     Attributes:
         view: the links.
         features: float32 [N, d] or None.
+        kept: what a run kept of its `state`.
+        matrices, tables: what was asked for, by the names of sources.
     """
 
     view: GraphView
     features: Tensor | None = None
+    kept: Kept | None = None
+    matrices: dict[str, Matrix] = field(default_factory=dict)
+    tables: dict[str, Tensor] = field(default_factory=dict)
 
     @staticmethod
-    def of(view: GraphView, features: Tensor | None = None) -> "Sight":
+    def of(view: GraphView, features: Tensor | None = None, kept: Kept | None = None) -> "Sight":
         """Returns what sources see of a view, wherever it lies."""
-        return Sight(view if view.links.device.type == "cpu" else view.to("cpu"), features)
+        return Sight(view if view.links.device.type == "cpu" else view.to("cpu"), features, kept)
+
+    def matrix_of(self, name: str, make: Callable[[], Matrix]) -> Matrix:
+        """Returns the float32 [N, N] of a source: what the run kept, or what `make` makes; once."""
+        if name not in self.matrices:
+            rows = None if self.kept is None else self.kept.rows(name, self.num_nodes)
+            self.matrices[name] = make() if rows is None else to_scipy(rows, np.float32)
+        return self.matrices[name]
+
+    def table_of(self, name: str, make: Callable[[], Tensor]) -> Tensor:
+        """Returns the float32 [N, columns] of a source: what the run kept, or what `make` makes; once."""
+        if name not in self.tables:
+            table = None if self.kept is None else self.kept.table(name, self.num_nodes, None)
+            self.tables[name] = make() if table is None else table
+        return self.tables[name]
+
+    def state(self) -> State:
+        """Returns what sources had made."""
+        parts = (within(name, rows_state(to_rows(matrix))) for name, matrix in self.matrices.items())
+        return {name: tensor for part in parts for name, tensor in part.items()} | self.tables
 
     @property
     def num_nodes(self) -> int:
@@ -98,13 +124,13 @@ class Sight:
     def described_links(self) -> NDArray[np.float32]:
         """float32 [N, 3 · d]: `described`, and its means over the tails and over the heads of every node."""
         rows = self.described
-        return np.concatenate([rows, _means(self.out, rows), _means(self.into, rows)], axis=1)
-
-
-def _means(links: Matrix, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    sums = np.asarray(links @ rows, dtype=np.float32)
-    means: NDArray[np.float32] = sums * falling(np.diff(links.indptr).astype(np.int64))[:, None]
-    return means
+        width = rows.shape[1]
+        found = np.empty((self.num_nodes, 3 * width), dtype=np.float32)
+        found[:, :width] = rows
+        for place, links in ((width, self.out), (2 * width, self.into)):
+            shares = falling(np.diff(links.indptr).astype(np.int64))[:, None]
+            np.multiply(links @ rows, shares, out=found[:, place : place + width])
+        return found
 
 
 def falling(values: Nodes, power: float = 1.0) -> NDArray[np.float32]:

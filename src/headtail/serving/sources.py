@@ -30,12 +30,8 @@ class _ThroughItems(CandidateSource):
     def table(self) -> Matrix:
         """Returns [N, N]: row z is what a link to z says about links to others."""
 
-    @cached_property
-    def _table(self) -> Matrix:
-        return self.table()
-
     def scores(self, heads: Nodes) -> Matrix:
-        return self.sight.out[heads] @ self._table
+        return self.sight.out[heads] @ self.sight.matrix_of(self.name, self.table)
 
 
 @SOURCES.register("paths")
@@ -205,9 +201,10 @@ class Factors(CandidateSource):
     @cached_property
     def _tables(self) -> tuple[Tensor, Tensor, Tensor]:
         """What links add, the tails that have any, and what these answer with."""
-        added, answering = link_factors(self.sight.view)
+        both = self.sight.table_of(self.name, lambda: torch.cat(link_factors(self.sight.view), dim=1))
+        width = both.shape[1] // 2
         linked = torch.from_numpy(np.flatnonzero(self.sight.in_degree))
-        return added, linked, answering[linked]
+        return both[:, :width], linked, both[:, width : 2 * width][linked]
 
     def scores(self, heads: Nodes) -> Matrix:
         added, linked, answering = self._tables

@@ -11,6 +11,7 @@ from headtail.contract import Scorer
 from headtail.graph.csr import CSR
 from headtail.graph.evidence import PairEvidence, evidence_width
 from headtail.graph.features import NodeInputs
+from headtail.graph.kept import Kept
 from headtail.graph.message import MessageGraph
 from headtail.graph.packed.graph import PackedGraph
 from headtail.graph.supervision import Supervision, supervise
@@ -19,7 +20,7 @@ from headtail.graph.task import LinkTask
 from headtail.graph.view import GraphView
 from headtail.kernels.launch import WITHOUT_TRITON, engine, has_triton
 from headtail.kernels.operands import Operands
-from headtail.nn.embedding_scorer import EmbeddingScorer
+from headtail.nn.embedding_scorer import EmbeddingScorer, kept_tables
 from headtail.nn.models import MODELS, LinkModel, ModelShape
 from headtail.sampling.batches import BATCHES, LinkBatches
 from headtail.sampling.evidence import BatchEvidence, sampled_evidence
@@ -59,26 +60,11 @@ class GnnMethod(Learner[Batch]):
         """Makes an untrained model for a task; one seed fixes its weights."""
         config = resolve_auto(config, task.metric)
         resolve_precision(config.training.precision, resolve_device(config.training.device))  # told before any work
-        m = config.model
-        kinds = evidence_kinds(task, m.evidence)
-        shape = ModelShape(
-            in_dim=task.inputs.width,
-            dim=m.hidden,
-            layers=m.layers,
-            encoder=m.encoder,
-            scorer_layers=m.scorer_layers,
-            dropout=m.dropout,
-            norm_momentum=m.norm_momentum,
-            norm_statistics=m.norm_statistics,
-            knowledge_transfer=m.knowledge_transfer,
-            residual=m.residual,
-            homophily=m.homophily,
-            pre_encoding=m.pre_encoding,
-            evidence_columns=evidence_width(kinds, task.graph.directed),
-        )
+        kinds = evidence_kinds(task, config.model.evidence)
+        shape = ModelShape.of(config.model, task.inputs.width, evidence_width(kinds, task.graph.directed))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.training.seed)
-            model = MODELS[m.method](shape)
+            model = MODELS[config.model.method](shape)
         return GnnMethod(task, config, model)
 
     @property
@@ -117,12 +103,14 @@ class GnnMethod(Learner[Batch]):
         return self._look(self.task.train_view)
 
     def _look(self, view: GraphView) -> Surroundings:
+        return Surroundings(self._message_graph(view), self._evidence_of(view))
+
+    def _evidence_of(self, view: GraphView, kept: Kept | None = None) -> PairEvidence | None:
         kinds, own = evidence_kinds(self.task, self.config.model.evidence), self._inputs.own
-        evidence = None
-        if kinds:
-            described = torch.empty(view.num_nodes, 0, device=self.device) if own is None else self._table(own)
-            evidence = PairEvidence(kinds, view, described)
-        return Surroundings(self._message_graph(view), evidence)
+        if not kinds:
+            return None
+        described = torch.empty(view.num_nodes, 0, device=self.device) if own is None else self._table(own)
+        return PairEvidence(kinds, view, described, kept)
 
     @cached_property
     def _placement(self) -> Placement:
@@ -158,6 +146,13 @@ class GnnMethod(Learner[Batch]):
             rows, columns = self.model.represent_all(seen.graph, self.ranks)
         heads, tails = (columns, rows) if self.config.model.reverse else (rows, columns)
         return EmbeddingScorer(heads, tails, self.model.scorer, self.task.graph.directed, seen.evidence)
+
+    def reopen(self, view: GraphView, kept: Kept) -> Scorer:
+        tables = kept_tables(kept, view.num_nodes, self.model.scorer, self.device)
+        if tables is None:
+            return self.encode(view)
+        evidence = self._evidence_of(view, kept.part("evidence"))
+        return EmbeddingScorer(*tables, self.model.scorer, self.task.graph.directed, evidence)
 
     # ---- what it learns from ----
 
