@@ -45,11 +45,11 @@ def plan(text: str) -> AnswerPlan:
     trees = {"second stage": Trees(["paths", "common", "candidates"], plain_trees(text, 3))}
     choice = Choice("second stage", FIRST, 0.25)
     table = [
-        Judged(choice, {"recall@10": 0.5, "heads": 3.0}),
-        Judged(Choice("paths"), {"recall@10": 0.25, "heads": 3.0}),
+        Judged(choice, {"recall@10": 0.5, "recall@50": 0.75, "mrr@50": 0.25}),
+        Judged(Choice("paths"), {"recall@10": 0.25, "recall@50": 0.5, "mrr@50": 0.125}),
     ]
     budgets = {"paths": 20, "common": 0, "popular": 10}
-    return AnswerPlan(budgets, trees, choice, "second stage", table, {"few": 0.5})
+    return AnswerPlan(budgets, trees, choice, "second stage", table, held={"few": 0.5})
 
 
 # ---- trees ----

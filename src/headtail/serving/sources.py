@@ -229,6 +229,6 @@ class Popular(CandidateSource):
 
 def _rows_of(values: Tensor, columns: Tensor, num_nodes: int) -> Matrix:
     """Returns [B, N] with the values [B, n] in the columns [B, n]."""
-    pointers = np.arange(0, values.numel() + 1, max(1, values.shape[1]))
+    pointers = np.arange(values.shape[0] + 1) * values.shape[1]
     data = (values.reshape(-1).numpy(), columns.reshape(-1).numpy(), pointers)
     return sparse.csr_array(data, shape=(values.shape[0], num_nodes))
