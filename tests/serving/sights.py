@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from headtail.graph.view import GraphView
+from headtail.serving import sources  # noqa: F401, registers those that come with headtail
 from headtail.serving.sight import Sight
 from random_graphs import as_links, as_pairs, random_view
 

@@ -8,12 +8,10 @@ import torch
 from sights import NODES, SIGHTS, Dense, around_of, newest_of, out_of, shares, sight_of, unit_rows
 from source_case import Source, SourceCase
 
-from headtail.serving import plan, sources
+from headtail.serving import sources
 from headtail.serving.candidates import SOURCES
 from headtail.serving.sight import Sight
 from random_graphs import random_view
-
-assert plan  # registers those that come with headtail
 
 
 def adamic_adar(s: Sight) -> Dense:
