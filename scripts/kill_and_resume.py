@@ -176,8 +176,13 @@ def try_out(command: Killed, kills: int, folder: Path, chance: random.Random) ->
 
 
 def timeless(line: str) -> dict[str, object]:
-    """Returns a record without what a clock says."""
-    return {name: value for name, value in json.loads(line).items() if name not in TIMINGS and name != "curve"}
+    """Returns a record without what a clock says, also in the objects it holds."""
+    return _timeless(json.loads(line))
+
+
+def _timeless(record: dict[str, object]) -> dict[str, object]:
+    told = {name: value for name, value in record.items() if name not in TIMINGS and name != "curve"}
+    return {name: _timeless(value) if isinstance(value, dict) else value for name, value in told.items()}
 
 
 def lines_of(path: Path) -> list[str]:
