@@ -89,7 +89,7 @@ def _result_line() -> bytes:
 
     values = {"str": "a", "int": 1, "float": 0.5, "dict": {}, "list": [[0.5, 0.5, 0.5]]}
     made = {
-        field.name: values[str(getattr(field.type, "__name__", field.type)).split("[")[0]]
+        field.name: values[str(getattr(field.type, "__name__", field.type)).split(" | ")[0].split("[")[0]]
         for field in dataclasses.fields(RunResult)
     }
     return json.dumps(made).encode() + b"\n"
