@@ -17,7 +17,7 @@ from headtail.graph.task import make_task
 from headtail.methods import make_method
 from headtail.serving.answering import Answering
 from headtail.serving.answers import Answers
-from headtail.serving.candidates import heads_at_once
+from headtail.serving.cells import heads_at_once
 from headtail.serving.topk import TopK
 from headtail.training.observer import Observer
 

@@ -34,3 +34,9 @@ def to_rows(matrix: Matrix) -> CSR:
 def scale_columns(matrix: Matrix, scale: NDArray[np.floating[Any]]) -> Matrix:
     """Returns matrix · diag(scale), sharing the pattern."""
     return sparse.csr_array((matrix.data * scale[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def rows_of(values: NDArray[np.float32], columns: Nodes, num_nodes: int) -> Matrix:
+    """Returns [B, N] with the values [B, n] in the columns [B, n]."""
+    pointers = np.arange(len(values) + 1) * values.shape[1]
+    return sparse.csr_array((values.reshape(-1), columns.reshape(-1), pointers), shape=(len(values), num_nodes))

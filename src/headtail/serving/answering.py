@@ -1,5 +1,7 @@
 """The answers of a trained method: from any of the task's views, all by one plan that is found once."""
 
+from functools import cached_property
+
 from headtail.config import Config
 from headtail.contract import Scorer
 from headtail.graph.kept import Kept
@@ -8,6 +10,7 @@ from headtail.memory import keep_freed_memory
 from headtail.ranks import current
 from headtail.serving.answers import Answers
 from headtail.serving.choice import choose
+from headtail.serving.described import Described
 from headtail.serving.evidence import AnswersFrom, chosen_evidence, view_for
 from headtail.serving.plan import AnswerPlan
 from headtail.serving.sight import Sight
@@ -58,7 +61,7 @@ class Answering:
     def of(self, view: GraphView) -> Answers:
         """Returns the answers from a view of the task."""
         if id(view) not in self._answers:
-            sight = Sight.of(view, self.method.task.graph.features, self._kept_of(view, "sources"))
+            sight = Sight.of(view, self._described, self._kept_of(view, "sources"))
             self._answers[id(view)] = view, Answers(view.num_nodes, lambda: self.scorer(view), sight, self.plan)
         return self._answers[id(view)][1]
 
@@ -69,6 +72,11 @@ class Answering:
             self._scorers[id(view)] = view, self.method.scorer(view, self._kept_of(view, "scorer"))
         return self._scorers[id(view)][1]
 
+    @cached_property
+    def _described(self) -> Described | None:
+        features = self.method.task.graph.features
+        return None if features is None else Described(features)
+
     def _kept_of(self, view: GraphView, part: str) -> Kept | None:
         """Returns a part of what was kept of the answers from a view."""
         default = self._kept is not None and view is view_for(self.method.task, chosen_evidence(self.method.task))
@@ -77,5 +85,5 @@ class Answering:
     def _chosen(self) -> AnswerPlan:
         task, ranks = self.method.task, current()
         scorer = self.scorer(task.train_view)  # encoded by all ranks together
-        found = choose(task, scorer, self.config.training.seed).as_json() if ranks.leads else ""
+        found = choose(task, scorer, self.config.training.seed, self._described).as_json() if ranks.leads else ""
         return AnswerPlan.from_json(ranks.text_of_first(found).encode(), "the plan of rank 0")

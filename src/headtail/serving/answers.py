@@ -22,7 +22,8 @@ from headtail.graph.view import ServingView
 from headtail.memory import hand_back_surplus
 from headtail.progress import counting
 from headtail.serving.across import answered_across
-from headtail.serving.candidates import Candidates, heads_at_once
+from headtail.serving.candidates import Candidates
+from headtail.serving.cells import heads_at_once
 from headtail.serving.plan import AnswerPlan
 from headtail.serving.rankings import Ranking
 from headtail.serving.sight import Sight

@@ -18,11 +18,8 @@ from headtail.evaluation.all_nodes import ANSWERS
 from headtail.graph.csr import CSR
 from headtail.graph.matrix import Matrix, Nodes
 from headtail.registry import Registry
+from headtail.serving.cells import Cells, heads_at_once, looked_up
 from headtail.serving.sight import Sight
-
-# Cells of the dense scratch that a block of heads is worked on in, 4 bytes each.
-SCRATCH_CELLS = 2**22
-MOST_HEADS = 64
 
 
 class CandidateSource(ABC):
@@ -45,6 +42,13 @@ class CandidateSource(ABC):
     def scores(self, heads: Nodes) -> Matrix:
         """Returns sparse float32 [B, N]: positive where it has something to say for a tail, more for likelier ones."""
 
+    def of_tails(self, heads: Tensor, tails: Tensor) -> Tensor | None:
+        """Returns float32 [B, T], what it says of tails [B, T] of heads [B]; None: that is looked up in `scores`.
+
+        Sources override this where naming the likely tails of all takes longer than judging some.
+        """
+        return None
+
     def propose(self, heads: Tensor, most: int, known: CSR | None = None) -> Tensor:
         """Returns int64 [B, most]: distinct tails of every head [B], best first, equals by number, padded with −1.
 
@@ -52,44 +56,13 @@ class CandidateSource(ABC):
         """
         parts = [torch.empty(0, most, dtype=torch.long)]
         for block in torch.split(heads.cpu(), heads_at_once(self.sight.num_nodes)):
-            allowed = Allowed.of(block, self.sight.num_nodes, known)
-            found = allowed.left_of(self.scores(block.numpy()))
-            parts.append(torch.from_numpy(best_of_rows(found, most)))
+            scores = self.scores(block.numpy())
+            cells = Cells.of(block, [scores], known)
+            parts.append(torch.from_numpy(cells.nodes(best_of_rows(cells.allowed(scores), most))))
         return torch.cat(parts)
 
 
 SOURCES: Registry[type[CandidateSource]] = Registry("candidate source")
-
-
-def heads_at_once(num_nodes: int) -> int:
-    """Returns how many heads make a block, so that a row per head fits the scratch."""
-    return max(1, min(MOST_HEADS, SCRATCH_CELLS // num_nodes))
-
-
-@dataclass(frozen=True)
-class Allowed:
-    """Which tails each head of a block may be answered with: bool [B, N]."""
-
-    cells: NDArray[np.bool_]
-
-    @staticmethod
-    def of(heads: Tensor, num_nodes: int, known: CSR | None, among: Tensor | None = None) -> "Allowed":
-        """Bars the heads themselves, their known links, and tails that are not `among` (bool [N]) those asked for."""
-        cells = np.ones((heads.numel(), num_nodes), dtype=np.bool_)
-        if among is not None:
-            cells[:] = among.numpy()
-        cells[np.arange(heads.numel()), heads.numpy()] = False
-        if known is not None:
-            owner, entry = known.entries_of(heads)
-            cells[owner.numpy(), known.col[entry].numpy()] = False
-        return Allowed(cells)
-
-    def left_of(self, scores: Matrix) -> Matrix:
-        """Returns the positive scores of tails that are allowed."""
-        row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
-        kept = self.cells[row, scores.indices] & (scores.data > 0)
-        pointers = np.concatenate([[0], np.cumsum(np.bincount(row[kept], minlength=scores.shape[0]))])
-        return type(scores)((scores.data[kept], scores.indices[kept], pointers), shape=scores.shape)
 
 
 def best_of_rows(scores: Matrix, most: int) -> Nodes:
@@ -143,36 +116,44 @@ class Candidates:
         """Returns the candidates of a block of heads [B].
 
         Args:
-            heads: as many as `heads_at_once` allows.
+            heads: as many as `heads_at_once` says.
             known: links not to answer with.
             among: bool [N], the only tails to answer with.
             least: candidates that every head is to have, if so many tails are allowed: where budgets give fewer,
                 sources propose so many, and the most popular fill up. As many as lists are judged by, so that what
                 is learned and chosen holds for every list that is no longer.
         """
-        nodes, n = heads.numpy(), self.sight.num_nodes
-        allowed = Allowed.of(heads, n, known, among)
-        chosen = np.zeros_like(allowed.cells)
-        said = {source.name: source.scores(nodes) for source in self.sources}
-        proposing = {name: allowed.left_of(scores) for name, scores in said.items() if self.budgets.get(name)}
+        nodes = heads.numpy()
+        said = {source.name: source.scores(nodes) for source in self.sources if self.budgets.get(source.name)}
+        # So many, that those among them who may be answered with are enough.
+        more = least + 1 + (0 if known is None else int(known.degrees[heads].max()))
+        popular = self.sight.popular if among is None else self.sight.popular[among.numpy()[self.sight.popular]]
+        cells = Cells.of(heads, list(said.values()), known, among, popular[:more])
+        proposing = {name: cells.allowed(scores) for name, scores in said.items()}
+        chosen = np.zeros_like(cells.open)
         for name, scores in proposing.items():
             _choose(chosen, np.arange(len(nodes)), scores, self.budgets[name])
         short = np.flatnonzero(chosen.sum(axis=1) < least)
         for scores in proposing.values() if short.size else ():
             _choose(chosen, short, scores[short], least)
-        self._fill_up(chosen, allowed, least)
-        tails = _padded(chosen)
-        scratch = np.zeros(chosen.shape, dtype=np.float32)
-        values = {name: _looked_up(scores, tails, scratch) for name, scores in said.items()}
-        return Lists(heads, torch.from_numpy(tails), values)
+        _fill_up(chosen, cells, popular[:more], least)
+        tails = torch.from_numpy(cells.nodes(_padded(chosen)))
+        return Lists(heads, tails, {source.name: self._told(source, said, heads, tails) for source in self.sources})
 
-    def _fill_up(self, chosen: NDArray[np.bool_], allowed: Allowed, least: int) -> None:
-        """Adds the most popular allowed tails to heads with fewer than `least` candidates."""
-        short = np.flatnonzero(chosen.sum(axis=1) < least)
-        popular = self.sight.popular
-        for row in short:
-            more = popular[allowed.cells[row, popular] & ~chosen[row, popular]]
-            chosen[row, more[: least - int(chosen[row].sum())]] = True
+    def _told(self, source: CandidateSource, said: Mapping[str, Matrix], heads: Tensor, tails: Tensor) -> Tensor:
+        told = source.of_tails(heads, tails)
+        if told is None:
+            scores = said[source.name] if source.name in said else source.scores(heads.numpy())
+            told = torch.from_numpy(looked_up(scores, tails.numpy()))
+        return told.masked_fill_(tails < 0, 0.0)
+
+
+def _fill_up(chosen: NDArray[np.bool_], cells: Cells, popular: Nodes, least: int) -> None:
+    """Adds the first of the popular that are open to heads with fewer than `least` candidates."""
+    numbers = cells.numbers(popular)
+    for row in np.flatnonzero(chosen.sum(axis=1) < least):
+        more = numbers[cells.open[row, numbers] & ~chosen[row, numbers]]
+        chosen[row, more[: least - int(chosen[row].sum())]] = True
 
 
 def _choose(chosen: NDArray[np.bool_], rows: Nodes, scores: Matrix, most: int) -> None:
@@ -188,12 +169,3 @@ def _padded(chosen: NDArray[np.bool_]) -> Nodes:
     tails = np.full((chosen.shape[0], int(sizes.max(initial=1))), -1, dtype=np.int64)
     tails[row, np.arange(row.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)] = column
     return tails
-
-
-def _looked_up(scores: Matrix, tails: Nodes, scratch: NDArray[np.float32]) -> Tensor:
-    """Returns float32 [B, T], the entries of the rows at the tails; `scratch` [B, N] is all zero before and after."""
-    row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
-    scratch[row, scores.indices] = scores.data
-    found = np.take_along_axis(scratch, np.maximum(tails, 0), axis=1)
-    scratch[row, scores.indices] = 0.0
-    return torch.from_numpy(np.where(tails >= 0, found, np.float32(0)))

@@ -14,12 +14,14 @@ from headtail.contract import Scorer
 from headtail.evaluation.all_nodes import AllNodesTruth
 from headtail.graph.task import LinkTask
 from headtail.serving.budgets import find_budgets
-from headtail.serving.candidates import SOURCES, Candidates, Lists, heads_at_once
-from headtail.serving.columns import FEATURE_COLUMNS, columns_of
+from headtail.serving.candidates import SOURCES, Candidates, Lists
+from headtail.serving.cells import heads_at_once
+from headtail.serving.columns import FEATURE_COLUMNS
 from headtail.serving.cost import too_dear
+from headtail.serving.described import Described
 from headtail.serving.held import candidates_per_head, share_held
 from headtail.serving.plan import FIGURES, FIRST, AnswerPlan, Choice, Judged, Trees
-from headtail.serving.rankings import ByScorer, BySource, ByTrees, blended
+from headtail.serving.rankings import ByScorer, BySource, ByTrees, Narrowed, blended
 from headtail.serving.second_stage import hide, learn_trees, learning_lists, sources_of
 from headtail.serving.sight import Sight
 from headtail.serving.topk import best_candidates
@@ -31,6 +33,8 @@ HEADS_COMPARED = 1000
 COUNTS = (25, 75, 200)
 SHARES = (0.25, 0.5, 0.75)
 ALL, LINKS_ONLY = "second stage", "second stage without features"
+# What narrows the candidates for all of these: so many trees without features.
+FIRST_LOOK, LOOKS = "first look", 25
 
 
 @dataclass
@@ -79,17 +83,18 @@ def worth(figures: Mapping[str, float]) -> float:
     return sum(figures[name] for name in FIGURES)
 
 
-def choose(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
+def choose(task: LinkTask, first: Scorer, seed: int, described: Described | None = None) -> AnswerPlan:
     """Finds budgets, learns trees, compares rankings on the validation links, and returns what is best.
 
     Args:
         task: only its training links are evidence, also for what is learned.
         first: the trained method, encoded from the training view.
         seed: fixes what is hidden and drawn.
+        described: what was made of the nodes' features already.
     """
-    features, known = task.graph.features, task.train_view.out_rows
-    full, hidden = Sight.of(task.train_view, features), hide(task.train_view, seed)
-    rest = Sight.of(hidden.view, features)
+    known = task.train_view.out_rows
+    full, hidden = Sight.of(task.train_view, described or task.graph.features), hide(task.train_view, seed)
+    rest = Sight.of(hidden.view, full.described)
     missing = sources_of(full, rest)
     names = [name for name, why in missing.items() if why is None]
     left_out = {name: why for name, why in missing.items() if why is not None}
@@ -102,7 +107,11 @@ def choose(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
     for name in names:
         found.add(name, [BySource(name).rank(lists) for lists in found.lists])
     _add_trees(found, trees, full)
-    by_trees = found.best(trees).one if trees else found.best().one
+    by_trees = (
+        found.best({name: each for name, each in trees.items() if name != FIRST_LOOK}).one
+        if trees
+        else found.best().one
+    )
     by_source = found.best(dict.fromkeys(names)).one
     pairs = [(by_trees, by_source)]
     if dear := too_dear(first):
@@ -116,12 +125,13 @@ def choose(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
         if one != other:
             found.blend(one, other)
     choice = found.best()
-    wanted = {choice.one, choice.other, by_trees}
+    wanted = {choice.one, choice.other, by_trees, FIRST_LOOK}
     return AnswerPlan(
         budgets=dict(candidates.budgets),
         trees={name: each for name, each in trees.items() if name in wanted},
         choice=choice,
         shortlist=by_trees,
+        first_look=FIRST_LOOK if trees else None,
         table=[Judged(each, figures) for each, figures in found.judged.items()],
         left_out=left_out,
         held={} if dear else share_held(candidates, first, truth.heads, known),
@@ -140,15 +150,18 @@ def _learned(candidates: Candidates, hidden: Tensor, seed: int) -> dict[str, Tre
     for kind, columns in kinds.items():
         text = learn_trees(lists, columns, seed)
         found |= {f"{kind}, {count} trees": Trees(columns, plain_trees(text, len(columns), count)) for count in COUNTS}
-    return found
+    # The last kind reads links alone.
+    return found | {FIRST_LOOK: Trees(without, plain_trees(text, len(without), LOOKS))}
 
 
 def _add_trees(found: Comparison, trees: Mapping[str, Trees], sight: Sight) -> None:
-    rankings = {name: ByTrees(each.text, tuple(each.columns), sight) for name, each in trees.items()}
-    scores: dict[str, list[Tensor]] = {name: [] for name in trees}
-    for lists in found.lists if trees else ():
-        columns = columns_of(lists, sight)
-        for name, ranking in rankings.items():
-            scores[name].append(ranking.rank_columns(columns, lists.tails >= 0))
-    for name, each in scores.items():
-        found.add(name, each)
+    made = {name: ByTrees(each.text, tuple(each.columns), sight) for name, each in trees.items()}
+    first_look = made.pop(FIRST_LOOK, None)
+    if first_look is None:
+        return
+    scores = [
+        Narrowed(first_look, first_look).rank_all(lists, list(made.values()), found.truth.answers)
+        for lists in found.lists
+    ]
+    for place, name in enumerate(made):
+        found.add(name, [each[place] for each in scores])

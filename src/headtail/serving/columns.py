@@ -1,5 +1,7 @@
 """What the second stage reads of a head's candidates: the word of every source, their ends, and features compared."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -20,7 +22,12 @@ FEATURE_COLUMNS = (
 
 
 def columns_of(lists: Lists, sight: Sight) -> dict[str, Tensor]:
-    """Returns float32 [B, T] columns by name; what they say where a tail is −1 means nothing."""
+    """Returns all columns of candidates by name, float32 [B, T]; what they say where a tail is −1 means nothing."""
+    return link_columns(lists, sight) | feature_columns(lists.heads, lists.tails, sight)
+
+
+def link_columns(lists: Lists, sight: Sight) -> dict[str, Tensor]:
+    """Returns the columns that are read off links."""
     there = lists.tails >= 0
     tails = lists.tails.clamp(min=0)
     found = dict(lists.values)
@@ -34,7 +41,45 @@ def columns_of(lists: Lists, sight: Sight) -> dict[str, Tensor]:
     if "paths" in found:
         found["paths per head"] = found["paths"] / _at(sight.in_degree, tails).clamp(min=1)
         found["paths per tail"] = found["paths"] / _at(sight.out_degree, lists.heads)[:, None].clamp(min=1)
-    return found | ({} if sight.features is None else _compared(lists.heads, tails, sight))
+    return found
+
+
+def feature_columns(heads: Tensor, tails: Tensor, sight: Sight) -> dict[str, Tensor]:
+    """Returns the columns that are read off features of heads [B] and tails [B, T], if there are any.
+
+    They are cosines of head and candidate, and of each with what the other is linked with.
+    """
+    if sight.described is None:
+        return {}
+    table, width = sight.described_links, sight.described.rows.shape[1]
+    own, mean = table[heads, :width], table[heads, width : 2 * width]
+    read = table[tails.clamp(min=0)]  # [B, T, 3 · d], once for all
+    asked = torch.cat([torch.stack([own, mean], dim=1), _some_tails(heads, sight)], dim=1)
+    candidate = read[..., :width] @ asked.transpose(1, 2)
+    its_heads = read[..., 2 * width :] @ asked[:, :2].transpose(1, 2)
+    return {
+        "like head": candidate[..., 0],
+        "like tails": candidate[..., 1],
+        "like a tail": candidate[..., 2:].relu().amax(dim=2),
+        "like its heads": its_heads[..., 0],
+        "both": its_heads[..., 1],
+        "like its tails": (read[..., width : 2 * width] @ mean[:, :, None]).squeeze(2),
+    }
+
+
+def narrowed(lists: Lists, columns: Mapping[str, Tensor], kept: Tensor) -> tuple[Lists, dict[str, Tensor], Tensor]:
+    """Returns the candidates `kept` (bool [B, T]) of every head with their columns, and where they stood [B, T']."""
+    width = max(1, int(kept.sum(dim=1).max())) if kept.numel() else 1
+    order = kept.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :width]
+    tails = lists.tails.gather(1, order).masked_fill(~kept.gather(1, order), -1)
+    few = Lists(lists.heads, tails, {name: values.gather(1, order) for name, values in lists.values.items()})
+    return few, {name: column.gather(1, order) for name, column in columns.items()}, order
+
+
+def first_of(values: Tensor, there: Tensor, most: int) -> Tensor:
+    """Returns bool [B, T]: the `most` largest values of every row that are `there`, equals by their order."""
+    order = values.masked_fill(~there, -torch.inf).argsort(dim=1, descending=True, stable=True)
+    return torch.zeros_like(there).scatter_(1, order[:, :most], True) & there
 
 
 def places(values: Tensor) -> Tensor:
@@ -52,27 +97,10 @@ def _at(degree: Nodes, nodes: Tensor) -> Tensor:
     return torch.from_numpy(degree)[nodes].float()
 
 
-def _compared(heads: Tensor, tails: Tensor, sight: Sight) -> dict[str, Tensor]:
-    """Returns cosines of features: of head and candidate, and of each with what the other is linked with."""
-    table, width = torch.from_numpy(sight.described_links), sight.described.shape[1]
-    own, mean = table[heads, :width], table[heads, width : 2 * width]
-    read = table[tails]  # [B, T, 3 · d], once for all
-    asked = torch.cat([torch.stack([own, mean], dim=1), _some_tails(heads, sight)], dim=1)
-    candidate = read[..., :width] @ asked.transpose(1, 2)
-    its_heads = read[..., 2 * width :] @ asked[:, :2].transpose(1, 2)
-    return {
-        "like head": candidate[..., 0],
-        "like tails": candidate[..., 1],
-        "like a tail": candidate[..., 2:].relu().amax(dim=2),
-        "like its heads": its_heads[..., 0],
-        "both": its_heads[..., 1],
-        "like its tails": (read[..., width : 2 * width] @ mean[:, :, None]).squeeze(2),
-    }
-
-
 def _some_tails(heads: Tensor, sight: Sight) -> Tensor:
     """Returns [B, at most TAILS_COMPARED, d], features of the first tails of every head, zeros where there are none."""
-    links, rows = sight.view.out_rows, torch.from_numpy(sight.described)
+    assert sight.described is not None
+    links, rows = sight.view.out_rows, sight.described.rows
     counts = links.degrees[heads].clamp(max=TAILS_COMPARED)
     owner, place = all_entries(counts)
     others = torch.zeros(heads.numel(), max(1, int(counts.max())), rows.shape[1])

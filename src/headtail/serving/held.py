@@ -5,7 +5,8 @@ from torch import Tensor
 
 from headtail.contract import Scorer
 from headtail.graph.csr import CSR
-from headtail.serving.candidates import Candidates, heads_at_once
+from headtail.serving.candidates import Candidates
+from headtail.serving.cells import heads_at_once
 from headtail.serving.cost import pairs_within
 from headtail.serving.topk import top_k
 

@@ -14,7 +14,7 @@ from headtail.contract import Scorer
 from headtail.errors import RunError
 from headtail.serving import sources  # noqa: F401, registers those that come with headtail
 from headtail.serving.candidates import SOURCES, Candidates
-from headtail.serving.rankings import Blend, ByScorer, BySource, ByTrees, Ranking
+from headtail.serving.rankings import Blend, ByScorer, BySource, ByTrees, Narrowed, Ranking
 from headtail.serving.sight import Sight
 from headtail.serving.trees_text import plain_trees
 
@@ -74,6 +74,7 @@ class AnswerPlan:
         trees: by name, those that the choice needs.
         choice: how candidates are ranked.
         shortlist: what the candidates of the first scorer are chosen by.
+        first_look: the trees that narrow candidates for the others; None where there are no trees.
         table: everything that was compared.
         left_out: what was not compared, and why.
         held: of the tails that the first scorer ranks among the ten best of all nodes, the share that are candidates,
@@ -87,6 +88,7 @@ class AnswerPlan:
     trees: dict[str, Trees]
     choice: Choice
     shortlist: str
+    first_look: str | None = None
     table: list[Judged] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     held: dict[str, float] = field(default_factory=dict)
@@ -114,6 +116,8 @@ class AnswerPlan:
         names = {plan.shortlist, plan.choice.one, plan.choice.other or plan.shortlist} - {FIRST}
         if not plan.budgets or plan.shortlist == FIRST or not names <= set(plan.trees) | set(plan.budgets):
             raise RunError(f"{where} is damaged (it ranks by what it does not hold); train again.")
+        if plan.trees and plan.first_look not in plan.trees:
+            raise RunError(f"{where} is damaged (it does not hold its first look); train again.")
         missing = [name for name in plan.budgets if name not in SOURCES]
         if missing:
             raise RunError(f"{where} names the source {missing[0]!r}, which this version does not have; train again.")
@@ -164,8 +168,12 @@ class AnswerPlan:
         if name == FIRST:
             return ByScorer(first(), named(self.shortlist))
         if name in self.trees:
-            return ByTrees(self.trees[name].text, tuple(self.trees[name].columns), sight)
+            trees = self._trees(name, sight)
+            return trees if self.first_look is None else Narrowed(self._trees(self.first_look, sight), trees)
         return BySource(name)
+
+    def _trees(self, name: str, sight: Sight) -> ByTrees:
+        return ByTrees(self.trees[name].text, tuple(self.trees[name].columns), sight)
 
 
 _PLANS: TypeAdapter[AnswerPlan] = TypeAdapter(AnswerPlan)

@@ -1,6 +1,7 @@
 """Rankings of candidates: by one source, by the first scorer, by what the second stage learned, or by two of these."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,12 +14,14 @@ from headtail.contract import Scorer
 from headtail.errors import RunError
 from headtail.evaluation.nan import refuse_nan
 from headtail.serving.candidates import Lists
-from headtail.serving.columns import columns_of, places
+from headtail.serving.columns import columns_of, feature_columns, first_of, link_columns, narrowed, places
 from headtail.serving.sight import Sight
 
 if TYPE_CHECKING:
     from lightgbm import Booster
 
+# Candidates of a head that trees look at twice.
+NARROWED = 150
 # What two rankings say of a place is blended as 1 / (place + this).
 BLEND_OFFSET = 10
 # Candidates of a head that the first scorer looks at: the best of a cheaper ranking.
@@ -81,6 +84,27 @@ class ByTrees(Ranking):
             found = self._trees.predict(table.numpy(), raw_score=True, num_threads=1)
             scores[there] = torch.from_numpy(np.asarray(found, dtype=np.float32))
         return scores
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowed(Ranking):
+    """Trees that read everything, over the best candidates of trees that are few and read links alone."""
+
+    first_look: ByTrees
+    trees: ByTrees
+
+    def rank(self, lists: Lists, k: int = 1) -> Tensor:
+        return self.rank_all(lists, [self.trees], k)[0]
+
+    def rank_all(self, lists: Lists, trees: Sequence[ByTrees], k: int = 1) -> list[Tensor]:
+        """Returns as `rank` does what several trees say, after one first look."""
+        sight, there = self.trees.sight, lists.tails >= 0
+        columns = link_columns(lists, sight)
+        looked = self.first_look.rank_columns(columns, there)
+        few, columns, order = narrowed(lists, columns, first_of(looked, there, max(NARROWED, k)))
+        columns |= feature_columns(few.heads, few.tails, sight)
+        nothing = torch.full(there.shape, -torch.inf)
+        return [nothing.scatter(1, order, each.rank_columns(columns, few.tails >= 0)) for each in trees]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ from torch import Tensor
 from headtail.graph.csr import CSR
 from headtail.graph.supervision import Supervision, supervise
 from headtail.graph.view import GraphView, both_ways
-from headtail.serving.candidates import SOURCES, Candidates, heads_at_once
-from headtail.serving.columns import columns_of
+from headtail.serving.candidates import SOURCES, Candidates, Lists
+from headtail.serving.cells import heads_at_once
+from headtail.serving.columns import feature_columns, first_of, link_columns, narrowed
 from headtail.serving.sight import Sight
 
 # Of undated links, so many are hidden to learn from.
@@ -83,27 +84,28 @@ def learning_lists(candidates: Candidates, hidden: Tensor, seed: int) -> Learnin
     names: tuple[str, ...] = ()
     for block in torch.split(heads, heads_at_once(sight.num_nodes)):
         lists = candidates.lists(block, sight.view.out_rows)
-        columns = columns_of(lists, sight)
-        names = tuple(columns)
+        columns = link_columns(lists, sight)
         there = lists.tails >= 0
-        row = torch.arange(block.numel())[:, None].expand_as(there)
-        wanted = lost.contains(block[row].reshape(-1), lists.tails.clamp(min=0).reshape(-1)).view_as(there) & there
         by_place = torch.stack([1 / (columns[f"place: {source.name}"] + 2) for source in candidates.sources]).sum(dim=0)
         drawn = torch.rand(there.shape, generator=generator)
-        kept = wanted | (_first(by_place, there, HARD) | _first(drawn, there, ANY)) & there
-        kept &= wanted.any(dim=1, keepdim=True)
-        parts.append(torch.stack([columns[name][kept] for name in names], dim=1))
-        right.append(wanted[kept])
-        sizes.append(kept.sum(dim=1)[wanted.any(dim=1)])
+        kept = _wanted(lists, lost) | first_of(by_place, there, HARD) | first_of(drawn, there, ANY)
+        few, columns, _ = narrowed(lists, columns, kept)
+        columns |= feature_columns(few.heads, few.tails, sight)
+        names, wanted = tuple(columns), _wanted(few, lost)
+        learned = (few.tails >= 0) & wanted.any(dim=1, keepdim=True)
+        parts.append(torch.stack([columns[name][learned] for name in names], dim=1))
+        right.append(wanted[learned])
+        sizes.append(learned.sum(dim=1)[wanted.any(dim=1)])
     if not right or not bool(torch.cat(right).any()):
         return None
     return LearningLists(torch.cat(parts).numpy(), names, torch.cat(right).numpy(), torch.cat(sizes).numpy())
 
 
-def _first(values: Tensor, there: Tensor, most: int) -> Tensor:
-    """Returns bool [B, T]: the `most` largest values of every row."""
-    order = values.masked_fill(~there, -torch.inf).argsort(dim=1, descending=True, stable=True)
-    return torch.zeros_like(there).scatter_(1, order[:, :most], True)
+def _wanted(lists: Lists, lost: CSR) -> Tensor:
+    """Returns bool [B, T]: which candidates are links that the head lost."""
+    heads = lists.heads[:, None].expand_as(lists.tails)
+    found = lost.contains(heads.reshape(-1), lists.tails.clamp(min=0).reshape(-1)).view_as(lists.tails)
+    return found & (lists.tails >= 0)
 
 
 def learn_trees(lists: LearningLists, names: Sequence[str], seed: int) -> str:

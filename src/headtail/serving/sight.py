@@ -6,13 +6,13 @@ from functools import cached_property
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from headtail.graph.kept import Kept, State, rows_state, within
 from headtail.graph.matrix import Matrix, Nodes, to_rows, to_scipy
 from headtail.graph.view import GraphView
+from headtail.serving.described import Described
 
 # The newest links are those of the newest moments that hold this share of all.
 NEWEST_SHARE = 0.1
@@ -24,21 +24,28 @@ class Sight:
 
     Attributes:
         view: the links.
-        features: float32 [N, d] or None.
+        described: what nodes are described by, or None.
         kept: what a run kept of its `state`.
         matrices, tables: what was asked for, by the names of sources.
     """
 
     view: GraphView
-    features: Tensor | None = None
+    described: Described | None = None
     kept: Kept | None = None
     matrices: dict[str, Matrix] = field(default_factory=dict)
     tables: dict[str, Tensor] = field(default_factory=dict)
 
     @staticmethod
-    def of(view: GraphView, features: Tensor | None = None, kept: Kept | None = None) -> "Sight":
-        """Returns what sources see of a view, wherever it lies."""
-        return Sight(view if view.links.device.type == "cpu" else view.to("cpu"), features, kept)
+    def of(view: GraphView, features: Tensor | Described | None = None, kept: Kept | None = None) -> "Sight":
+        """Returns what sources see of a view, wherever it lies.
+
+        Args:
+            view: the links.
+            features: of the nodes, or what was made of them for another view.
+            kept: what a run kept of its `state`.
+        """
+        described = Described(features.cpu()) if isinstance(features, Tensor) else features
+        return Sight(view if view.links.device.type == "cpu" else view.to("cpu"), described, kept)
 
     def matrix_of(self, name: str, make: Callable[[], Matrix]) -> Matrix:
         """Returns the float32 [N, N] of a source: what the run kept, or what `make` makes; once."""
@@ -112,25 +119,17 @@ class Sight:
         return Sight(GraphView(self.num_nodes, self.directed, chosen))
 
     @cached_property
-    def described(self) -> NDArray[np.float32]:
-        """float32 [N, d]: features as centred rows of length 1."""
-        assert self.features is not None
-        rows: NDArray[np.float32] = F.normalize(
-            self.features.float() - self.features.float().mean(dim=0), dim=1
-        ).numpy()
-        return rows
-
-    @cached_property
-    def described_links(self) -> NDArray[np.float32]:
-        """float32 [N, 3 · d]: `described`, and its means over the tails and over the heads of every node."""
-        rows = self.described
-        width = rows.shape[1]
-        found = np.empty((self.num_nodes, 3 * width), dtype=np.float32)
-        found[:, :width] = rows
-        for place, links in ((width, self.out), (2 * width, self.into)):
+    def described_links(self) -> Tensor:
+        """float32 [N, 3 · d]: what nodes are described by, and its means over the tails and over the heads of each."""
+        assert self.described is not None
+        rows = self.described.rows.numpy()
+        found = np.empty((self.num_nodes, 3 * rows.shape[1]), dtype=np.float32)
+        parts = np.split(found, 3, axis=1)
+        parts[0][:] = rows
+        for part, links in zip(parts[1:], (self.out, self.into), strict=True):
             shares = falling(np.diff(links.indptr).astype(np.int64))[:, None]
-            np.multiply(links @ rows, shares, out=found[:, place : place + width])
-        return found
+            np.multiply(links @ rows, shares, out=part)
+        return torch.from_numpy(found)
 
 
 def falling(values: Nodes, power: float = 1.0) -> NDArray[np.float32]:

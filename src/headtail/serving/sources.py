@@ -6,10 +6,9 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor
 
-from headtail.graph.matrix import Matrix, Nodes, scale_columns
+from headtail.graph.matrix import Matrix, Nodes, rows_of, scale_columns
 from headtail.graph.pairs import sum_by_owner
 from headtail.serving.candidates import SOURCES, CandidateSource
 from headtail.serving.factors import link_factors
@@ -18,7 +17,7 @@ from headtail.serving.sight import Sight, falling
 
 # Nodes of more neighbours than this tell nearly nothing about any two of them.
 MOST_NEIGHBOURS = 3000
-ALIKE, POPULAR = 50, 100
+POPULAR = 100
 # Tails that sources name which could say something of all; what they say is more than rounding from here on.
 NAMED, LEAST_SAID = 300, 1e-6
 
@@ -81,7 +80,9 @@ class _ThroughNeighbours(CandidateSource):
     @cached_property
     def _left(self) -> Matrix:
         degree = np.diff(self.sight.around.indptr).astype(np.int64)
-        return scale_columns(self.sight.around, np.where(degree <= MOST_NEIGHBOURS, self.weight(degree), 0))
+        left = scale_columns(self.sight.around, np.where(degree <= MOST_NEIGHBOURS, self.weight(degree), 0)).copy()
+        left.eliminate_zeros()  # or products would go through the neighbours of those that say nothing
+        return left
 
     def right(self) -> Matrix:
         """Returns the links that lead from common neighbours to tails."""
@@ -181,15 +182,14 @@ class Alike(CandidateSource):
 
     @classmethod
     def unavailable(cls, sight: Sight) -> str | None:
-        return "nodes have no features of their own" if sight.features is None else None
+        return "nodes have no features of their own" if sight.described is None else None
 
     def scores(self, heads: Nodes) -> Matrix:
-        rows = torch.from_numpy(self.sight.described)
-        most = min(ALIKE, self.sight.num_nodes)
-        cosines = rows[torch.from_numpy(heads)] @ rows.T
-        cosines[torch.arange(len(heads)), torch.from_numpy(heads)] = 0
-        value, near = cosines.topk(most, dim=1)
-        return _rows_of(value.clamp(min=0).square(), near, self.sight.num_nodes) @ self.sight.out
+        return self.sight.matrix_of(self.name, self._alike)[heads] @ self.sight.out
+
+    def _alike(self) -> Matrix:
+        assert self.sight.described is not None
+        return self.sight.described.alike
 
 
 @SOURCES.register("factors")
@@ -199,20 +199,30 @@ class Factors(CandidateSource):
     name = "factors"
 
     @cached_property
-    def _tables(self) -> tuple[Tensor, Tensor, Tensor]:
-        """What links add, the tails that have any, and what these answer with."""
+    def _tables(self) -> tuple[Tensor, Tensor, NDArray[np.int64], NDArray[np.float32]]:
+        """What links add, what tails answer with, the tails that have links, and what these answer with."""
         both = self.sight.table_of(self.name, lambda: torch.cat(link_factors(self.sight.view), dim=1))
-        width = both.shape[1] // 2
-        linked = torch.from_numpy(np.flatnonzero(self.sight.in_degree))
-        return both[:, :width], linked, both[:, width : 2 * width][linked]
+        added, answering = both.chunk(2, dim=1)
+        linked = np.flatnonzero(self.sight.in_degree)
+        return added, answering, linked, answering.numpy()[linked]
 
     def scores(self, heads: Nodes) -> Matrix:
-        added, linked, answering = self._tables
+        _, _, linked, answering = self._tables
+        said = self._asked(torch.from_numpy(heads)).numpy() @ answering.T
+        most = min(NAMED, linked.size)
+        best = np.argpartition(said, linked.size - most, axis=1)[:, linked.size - most :]
+        values = np.take_along_axis(said, best, axis=1)
+        return rows_of(np.where(values > LEAST_SAID, values, np.float32(0)), linked[best], self.sight.num_nodes)
+
+    def of_tails(self, heads: Tensor, tails: Tensor) -> Tensor:
+        said = (self._tables[1][tails.clamp(min=0)] @ self._asked(heads)[:, :, None]).squeeze(2)
+        return said.where(said > LEAST_SAID, 0.0)
+
+    def _asked(self, heads: Tensor) -> Tensor:
+        """Returns [B, k], the sum of what the links of each head add."""
         rows = self.sight.view.out_rows
-        owner, entry = rows.entries_of(torch.from_numpy(heads))
-        asked = sum_by_owner(owner, added[rows.col[entry]], len(heads))
-        value, place = (asked @ answering.T).topk(min(NAMED, linked.numel()), dim=1)
-        return _rows_of(value.where(value > LEAST_SAID, 0.0), linked[place], self.sight.num_nodes)
+        owner, entry = rows.entries_of(heads)
+        return sum_by_owner(owner, self._tables[0][rows.col[entry]], heads.numel())
 
 
 @SOURCES.register("popular")
@@ -222,13 +232,7 @@ class Popular(CandidateSource):
     name = "popular"
 
     def scores(self, heads: Nodes) -> Matrix:
-        top = torch.from_numpy(self.sight.popular[:POPULAR])
-        degree = torch.from_numpy(self.sight.in_degree)[top].float()
-        return _rows_of(degree.expand(len(heads), -1), top.expand(len(heads), -1), self.sight.num_nodes)
-
-
-def _rows_of(values: Tensor, columns: Tensor, num_nodes: int) -> Matrix:
-    """Returns [B, N] with the values [B, n] in the columns [B, n]."""
-    pointers = np.arange(values.shape[0] + 1) * values.shape[1]
-    data = (values.reshape(-1).numpy(), columns.reshape(-1).numpy(), pointers)
-    return sparse.csr_array(data, shape=(values.shape[0], num_nodes))
+        top = self.sight.popular[:POPULAR]
+        shape = (len(heads), top.size)
+        degrees = self.sight.in_degree[top].astype(np.float32)
+        return rows_of(np.broadcast_to(degrees, shape), np.broadcast_to(top, shape), self.sight.num_nodes)
