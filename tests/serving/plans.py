@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import lightgbm
 import numpy as np
 import pytest
 import torch
@@ -14,7 +15,7 @@ from headtail.evaluation.all_nodes import AllNodesTruth
 from headtail.graph.graph import build_graph
 from headtail.graph.task import LinkTask, make_task
 from headtail.graph.view import GraphView
-from headtail.serving import choice, second_stage
+from headtail.serving import choice, network, second_stage
 from headtail.serving.answers import Answers, best_tails
 from headtail.serving.plan import AnswerPlan, Choice
 from headtail.serving.sight import Sight
@@ -24,7 +25,8 @@ COMMUNITIES, COLOURS = 8, 4
 
 
 def quickly(patch: pytest.MonkeyPatch) -> None:
-    """Lets few trees be learned."""
+    """Lets little be learned."""
+    patch.setattr(network, "EPOCHS", 2)
     patch.setattr(second_stage, "ROUNDS", 9)
     patch.setattr(choice, "COUNTS", (2, 9))
 
@@ -95,3 +97,12 @@ def figures_of(task: LinkTask, plan: AnswerPlan, ranking: str, part: str = "test
         task.graph.num_nodes, lambda: first_scorer(task.test_view), sight, replace(plan, choice=Choice(ranking))
     )
     return truth.judge(best_tails(answers, truth.heads, truth.answers, known=task.train_view.out_rows))
+
+
+def learned_trees(columns: int = 3, trees: int = 4, keep: int | None = None) -> str:
+    """Returns the text of trees that tell large values of the first two columns from others; the first `keep` alone."""
+    random = np.random.default_rng(0)
+    table = random.random((400, columns)).astype(np.float32)
+    data = lightgbm.Dataset(table, (table[:, 0] + table[:, 1] > 1).astype(np.float32), group=[40] * 10)
+    settings = {"objective": "rank_xendcg", "verbosity": -1, "min_data_in_leaf": 5, "num_leaves": 6, "num_threads": 1}
+    return str(lightgbm.train(settings, data, trees).model_to_string(num_iteration=keep or -1))

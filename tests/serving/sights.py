@@ -58,6 +58,12 @@ def out_of(sight: Sight) -> Dense:
     return matrix(sight, np.ones(sight.view.links.shape[1], dtype=bool))
 
 
+def features_of(sight: Sight) -> Dense:
+    """Returns [N, d], what nodes are described by."""
+    assert sight.described is not None
+    return sight.described.features.double().numpy()
+
+
 def newest_of(sight: Sight) -> Dense:
     """Head × tail, of the links of the newest days: the fewest that hold a tenth of all links."""
     assert sight.view.times is not None

@@ -78,10 +78,10 @@ class SourceCase:
 
     def test_leaves_what_it_sees_as_it_was(self, source: Source, sight: Sight) -> None:
         links, before = sight.view.links.clone(), [_copy(each) for each in (sight.out, sight.into, sight.around)]
-        features = None if sight.features is None else sight.features.clone()
+        features = None if sight.described is None else sight.described.features.clone()
         source(sight).propose(torch.arange(sight.num_nodes), 5)
         assert torch.equal(sight.view.links, links)
-        assert sight.features is None or torch.equal(sight.features, features)  # type: ignore[arg-type]
+        assert sight.described is None or torch.equal(sight.described.features, features)  # type: ignore[arg-type]
         for matrix, was in zip((sight.out, sight.into, sight.around), before, strict=True):
             assert all(np.array_equal(mine, its) for mine, its in zip(_copy(matrix), was, strict=True))
 

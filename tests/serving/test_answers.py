@@ -27,7 +27,7 @@ from headtail.graph.view import GraphView
 from headtail.nn.embedding_scorer import EmbeddingScorer
 from headtail.nn.scorer import HadamardScorer
 from headtail.ranks import Ranks
-from headtail.serving import candidates, rankings
+from headtail.serving import cells, rankings
 from headtail.serving.answering import Answering
 from headtail.serving.answers import Answers
 from headtail.serving.candidates import SOURCES, CandidateSource
@@ -193,14 +193,16 @@ def close(one: pd.DataFrame, other: pd.DataFrame) -> None:
 @pytest.mark.parametrize("heads", [1, 7, 60])
 def test_sizes_of_blocks_do_not_matter(heads: int, model: LinkPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = model.recommend(k=8)
-    monkeypatch.setattr(candidates, "MOST_HEADS", heads)
+    monkeypatch.setattr(cells, "MOST_HEADS", heads)
+    monkeypatch.setattr(cells, "FEWEST_HEADS", 1)
     close(model.recommend(k=8), wanted)
-    monkeypatch.setattr(candidates, "SCRATCH_CELLS", 60 * 3)
+    monkeypatch.setattr(cells, "MOST_CELLS", 60 * 3)  # fewer heads, and tables of what is said alone
     close(model.recommend(k=8), wanted)
 
 
 def test_one_thread_and_two_answer_the_same(model: LinkPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "MOST_HEADS", 5)
+    monkeypatch.setattr(cells, "MOST_HEADS", 5)
+    monkeypatch.setattr(cells, "FEWEST_HEADS", 5)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)

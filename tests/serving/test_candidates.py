@@ -6,7 +6,8 @@ import torch
 from sights import SIGHTS, sight_of
 
 from headtail.graph.csr import CSR
-from headtail.serving.candidates import MOST_HEADS, SCRATCH_CELLS, SOURCES, Candidates, heads_at_once
+from headtail.serving.candidates import SOURCES, Candidates
+from headtail.serving.cells import FEWEST_HEADS, MOST_CELLS, MOST_HEADS, heads_at_once
 from headtail.serving.second_stage import sources_of
 from headtail.serving.sight import Sight
 from random_graphs import random_links
@@ -50,7 +51,8 @@ def test_lists_hold_what_is_proposed(kind: str, least: int) -> None:
             assert tails == wanted + [-1] * (len(tails) - len(wanted))
             for source in candidates.sources:
                 said = source.scores(heads.numpy()).toarray()[row]
-                assert lists.values[source.name][row].tolist() == [said[tail] if tail >= 0 else 0 for tail in tails]
+                wanted_values = [said[tail] if tail >= 0 else 0 for tail in tails]
+                assert lists.values[source.name][row].tolist() == pytest.approx(wanted_values, rel=1e-4, abs=1e-6)
 
 
 def test_short_lists_are_the_same_candidates() -> None:
@@ -61,10 +63,10 @@ def test_short_lists_are_the_same_candidates() -> None:
     assert candidates.lists(heads, least=1).tails.shape[1] <= 3
 
 
-def test_a_block_fits_the_scratch() -> None:
+def test_a_block_is_small_and_has_a_few_heads_all_the_same() -> None:
     assert heads_at_once(2) == heads_at_once(1000) == MOST_HEADS
-    assert heads_at_once(SCRATCH_CELLS // 3) == 3
-    assert heads_at_once(10**9) == 1
+    assert heads_at_once(MOST_CELLS // (FEWEST_HEADS + 1)) == FEWEST_HEADS + 1
+    assert heads_at_once(10**9) == FEWEST_HEADS
 
 
 def test_who_was_sought_after_most_comes_first() -> None:

@@ -1,6 +1,6 @@
 """What answers is chosen on the validation links: never worse there than a source, and blind to the test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -16,8 +16,9 @@ from headtail.serving.answering import Answering
 from headtail.serving.answers import Answers, best_tails
 from headtail.serving.candidates import SOURCES
 from headtail.serving.choice import choose, worth
+from headtail.serving.described import Described
 from headtail.serving.plan import FIRST, AnswerPlan, Choice
-from headtail.serving.rankings import ByTrees
+from headtail.serving.rankings import ByColumns, ByNetwork, ByTrees
 from headtail.serving.sight import Sight
 from random_graphs import random_links
 from tiny_runs import small_graph, trained
@@ -30,9 +31,10 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     quickly(monkeypatch)
 
 
-def noise(trees: ByTrees, columns: dict[str, Tensor], there: Tensor) -> Tensor:
-    """Stands in for trees: says something that means nothing."""
-    drawn = torch.rand(there.shape, generator=torch.Generator().manual_seed(len(trees.model)))
+def noise(learned: ByColumns, columns: Mapping[str, Tensor], there: Tensor, k: int = 1) -> Tensor:
+    """Stands in for what was learned: says something that means nothing."""
+    seed = len(learned.model) if isinstance(learned, ByTrees) else 0
+    drawn = torch.rand(there.shape, generator=torch.Generator().manual_seed(seed))
     return drawn.masked_fill(~there, -torch.inf)
 
 
@@ -55,10 +57,10 @@ def test_the_chosen_is_no_worse_than_anything_compared(directed: bool, dated: bo
     assert FIRST in table
     assert any(each.choice.other for each in plan.table)
     assert worth(table[str(plan.choice)]) == max(map(worth, table.values()))
-    assert set(plan.trees) <= {plan.choice.one, plan.choice.other, plan.shortlist}
+    assert {*plan.trees, *plan.networks} <= {plan.choice.one, plan.choice.other, plan.shortlist}
     for each in plan.table:  # the table tells what who asks will get
         named = {each.choice.one, each.choice.other or FIRST, plan.shortlist} - {FIRST} - set(plan.budgets)
-        if named <= set(plan.trees):
+        if named <= {*plan.trees, *plan.networks}:
             assert judged_again(task, replace(plan, choice=each.choice), first) == pytest.approx(each.figures)
 
 
@@ -67,6 +69,7 @@ def test_where_all_that_learned_is_sabotaged_a_heuristic_answers(
     directed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ByTrees, "rank_columns", noise)
+    monkeypatch.setattr(ByNetwork, "rank_columns", noise)
     task = small_task(directed)
     plan = choose(task, Noise(60), 0)
     assert plan.choice.one in SOURCES or plan.choice.other in SOURCES
@@ -79,6 +82,7 @@ def test_where_all_that_learned_is_sabotaged_a_heuristic_answers(
 
 def test_only_the_first_scorer_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ByTrees, "rank_columns", noise)
+    monkeypatch.setattr(ByNetwork, "rank_columns", noise)
     task = small_task()
     wanted = CSR.from_links(task.split.valid.positives, 60)
 
@@ -124,9 +128,9 @@ def test_who_learns_nothing_and_who_has_no_links_to_choose_by_has_no_plan() -> N
 def test_a_plan_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
-    def counted(task: LinkTask, first: Scorer, seed: int) -> AnswerPlan:
+    def counted(task: LinkTask, first: Scorer, seed: int, described: Described | None) -> AnswerPlan:
         calls.append(seed)
-        return choose(task, first, seed)
+        return choose(task, first, seed, described)
 
     monkeypatch.setattr("headtail.serving.answering.choose", counted)
     model = trained(small_graph(dated=True), epochs=1, answers="chosen", seed=3)

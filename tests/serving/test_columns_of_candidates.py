@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from sights import SIGHTS, Dense, around_of, newest_of, out_of, shares, unit_rows
+from sights import SIGHTS, Dense, around_of, features_of, newest_of, out_of, shares, unit_rows
 
 from headtail.serving import columns as module
 from headtail.serving.candidates import SOURCES, Candidates, Lists
@@ -38,8 +38,8 @@ def by_definition(sight: Sight) -> dict[str, Dense]:
     found["paths per head"] = paths / np.maximum(degrees["in"], 1)[None, :]
     found["paths per tail"] = paths / np.maximum(degrees["out"], 1)[:, None]
     found["allocation"] = shares(around_of(out), 0) @ around_of(out)
-    if sight.features is not None:
-        rows = unit_rows(sight.features.double().numpy())
+    if sight.described is not None:
+        rows = unit_rows(features_of(sight))
         of_tails, of_heads = shares(out, 1) @ rows, shares(out, 0).T @ rows
         found |= {
             "like head": rows @ rows.T,
@@ -104,8 +104,7 @@ def test_no_more_tails_are_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "TAILS_COMPARED", 2)
     sight = SIGHTS["described"]()
     lists = lists_of(sight)
-    assert sight.features is not None
-    rows, out, there = unit_rows(sight.features.double().numpy()), out_of(sight), lists.tails >= 0
+    rows, out, there = unit_rows(features_of(sight)), out_of(sight), lists.tails >= 0
     found = columns_of(lists, sight)["like a tail"]
     for head, tails in enumerate(lists.tails.tolist()):
         others = np.flatnonzero(out[head])[:2]

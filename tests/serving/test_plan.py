@@ -12,7 +12,7 @@ from typing import Any
 import lightgbm
 import numpy as np
 import pytest
-from plans import quickly
+from plans import learned_trees, quickly
 from sights import SIGHTS
 
 from headtail import LinkPredictor
@@ -20,24 +20,16 @@ from headtail.cli import main
 from headtail.errors import RunError
 from headtail.files import write_text
 from headtail.run_files import ANSWERS_FILE
+from headtail.serving.network import Network
 from headtail.serving.plan import FIRST, AnswerPlan, Choice, Judged, Trees
 from headtail.serving.trees_text import plain_trees
 from headtail.training.observer import Observer
 from tiny_runs import predictor, small_graph
 
 
-def learned(columns: int = 3, trees: int = 4) -> str:
-    """Returns the text of trees that tell large values of the first two columns from others."""
-    random = np.random.default_rng(0)
-    table = random.random((400, columns)).astype(np.float32)
-    data = lightgbm.Dataset(table, (table[:, 0] + table[:, 1] > 1).astype(np.float32), group=[40] * 10)
-    settings = {"objective": "rank_xendcg", "verbosity": -1, "min_data_in_leaf": 5, "num_leaves": 6, "num_threads": 1}
-    return str(lightgbm.train(settings, data, trees).model_to_string())
-
-
 @pytest.fixture(scope="module")
 def text() -> str:
-    return learned()
+    return learned_trees()
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +41,10 @@ def plan(text: str) -> AnswerPlan:
         Judged(Choice("paths"), {"recall@10": 0.25, "recall@50": 0.5, "mrr@50": 0.125}),
     ]
     budgets = {"paths": 20, "common": 0, "popular": 10}
-    return AnswerPlan(budgets, trees, choice, "second stage", table, held={"few": 0.5})
+    networks = {
+        "network": Network(["paths", "back"], [0.5, 0.0], [1.0, 2.0], [[0.5] * 8, [1.0, -1.0]], [[0.0, 1.0], [0.25]])
+    }
+    return AnswerPlan(budgets, trees, choice, "second stage", networks, table, held={"few": 0.5})
 
 
 # ---- trees ----
@@ -178,6 +173,18 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("trees", "second stage", "columns"), "paths", "columns"),
     (("trees", "second stage", "columns", "0"), 3, "columns"),
     (("trees", "second stage", "text"), 3, "text"),
+    (("networks", "network", "columns"), [], "other weights"),
+    (("networks", "network", "columns"), ["paths"], "other weights"),
+    (("networks", "network", "middle"), [0.5], "other weights"),
+    (("networks", "network", "deviation"), [0.0, 1.0], "other weights"),
+    (("networks", "network", "weights"), [], "other weights"),
+    (("networks", "network", "weights"), [[0.5] * 8, [1.0]], "other weights"),
+    (("networks", "network", "weights", "0"), [0.5] * 7, "other weights"),
+    (("networks", "network", "weights", "0", "3"), float("nan"), "networks.network.weights"),
+    (("networks", "network", "weights", "0", "3"), "0.5", "networks.network.weights"),
+    (("networks", "network", "biases"), [], "other weights"),
+    (("networks", "network", "biases", "1"), [0.25, 0.5], "other weights"),
+    (("networks", "network", "more"), 1, "networks.network.more"),
     (("table",), {}, "table"),
     (("table", "0", "figures", "recall@10"), float("nan"), "recall@10"),
     (("table", "0", "choice", "share"), float("-inf"), "share"),
@@ -280,7 +287,7 @@ def test_a_run_with_a_damaged_plan_is_refused(
 
 
 def test_trees_that_read_what_the_graph_has_not_are_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trees = Trees(["tea leaves", "paths"], plain_trees(learned(2), 2))
+    trees = Trees(["tea leaves", "paths"], plain_trees(learned_trees(2), 2))
     write_text(run / ANSWERS_FILE, AnswerPlan({"paths": 5}, {"a": trees}, Choice("a"), "a").as_json())
     assert main(["recommend", str(run), "--heads", "p00", "--device", "cpu"]) == 2
     assert "reads 'tea leaves', which this graph does not have" in capsys.readouterr().err

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from sights import NODES, SIGHTS, Dense, around_of, newest_of, out_of, shares, sight_of, unit_rows
+from sights import NODES, SIGHTS, Dense, around_of, features_of, newest_of, out_of, shares, sight_of, unit_rows
 from source_case import Source, SourceCase
 
-from headtail.serving import sources
+from headtail.serving import described, sources
 from headtail.serving.candidates import SOURCES
 from headtail.serving.sight import Sight
 from random_graphs import random_view
@@ -20,8 +20,7 @@ def adamic_adar(s: Sight) -> Dense:
 
 
 def alike(s: Sight) -> Dense:
-    assert s.features is not None
-    rows = unit_rows(s.features.double().numpy())
+    rows = unit_rows(features_of(s))
     cosines = rows @ rows.T
     np.fill_diagonal(cosines, 0)
     return np.square(np.maximum(cosines, 0)) @ out_of(s)
@@ -97,7 +96,7 @@ DATES, WAYS, FEATURES = {"recent", "new neighbours"}, {"onward", "siblings", "ba
         ("dated and undirected", FEATURES | WAYS),
         ("described", DATES),
         ("all there is", set()),
-        ("one link", DATES),  # of one date
+        ("one link", set()),  # of one date, so all are the newest
         ("no links", DATES | FEATURES),
     ],
 )
@@ -129,10 +128,9 @@ def test_so_many_popular_ones_and_no_more(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_so_many_alike_ones_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "ALIKE", 2)
+    monkeypatch.setattr(described, "ALIKE", 2)
     sight = sight_of(True, described=True, seed=8)
-    assert sight.features is not None
-    rows = unit_rows(sight.features.double().numpy())
+    rows = unit_rows(features_of(sight))
     cosines = rows @ rows.T
     np.fill_diagonal(cosines, 0)
     head = 20

@@ -57,7 +57,7 @@ class CandidateSource(ABC):
         parts = [torch.empty(0, most, dtype=torch.long)]
         for block in torch.split(heads.cpu(), heads_at_once(self.sight.num_nodes)):
             scores = self.scores(block.numpy())
-            cells = Cells.of(block, [scores], known)
+            cells = Cells.of(block, self.sight.num_nodes, [scores], known)
             parts.append(torch.from_numpy(cells.nodes(best_of_rows(cells.allowed(scores), most))))
         return torch.cat(parts)
 
@@ -128,7 +128,7 @@ class Candidates:
         # So many, that those among them who may be answered with are enough.
         more = least + 1 + (0 if known is None else int(known.degrees[heads].max()))
         popular = self.sight.popular if among is None else self.sight.popular[among.numpy()[self.sight.popular]]
-        cells = Cells.of(heads, list(said.values()), known, among, popular[:more])
+        cells = Cells.of(heads, self.sight.num_nodes, list(said.values()), known, among, popular[:more])
         proposing = {name: cells.allowed(scores) for name, scores in said.items()}
         chosen = np.zeros_like(cells.open)
         for name, scores in proposing.items():

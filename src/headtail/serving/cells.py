@@ -44,6 +44,7 @@ class Cells:
     @staticmethod
     def of(
         heads: Tensor,
+        num_nodes: int,
         said: Sequence[Matrix],
         known: CSR | None,
         among: Tensor | None = None,
@@ -53,12 +54,12 @@ class Cells:
 
         Args:
             heads: int64 [B].
-            said: what is said, [B, N] each, of the same N.
+            num_nodes: N, of the graph.
+            said: what is said, [B, N] each.
             known: links not to answer with.
             among: bool [N], the only tails to answer with.
             also: nodes that have columns, whatever is said.
         """
-        num_nodes = said[0].shape[1]
         columns = None
         if heads.numel() * num_nodes > MOST_CELLS:
             columns = np.unique(np.concatenate([each.indices for each in said] + ([] if also is None else [also])))

@@ -1,7 +1,7 @@
 """Chooses how answers are ranked, by what lists are worth on validation links: none of it is decided by a guess.
 
-Compared are every source by itself, trees of the second stage, the first scorer over their best candidates, and blends
-of two. So what answers by default is, on validation links, no worse than any of these.
+Compared are every source by itself, trees and a network of the second stage, the first scorer over their best
+candidates, and blends of two. So what answers by default is, on validation links, no worse than any of these.
 """
 
 from collections.abc import Mapping
@@ -16,25 +16,26 @@ from headtail.graph.task import LinkTask
 from headtail.serving.budgets import find_budgets
 from headtail.serving.candidates import SOURCES, Candidates, Lists
 from headtail.serving.cells import heads_at_once
-from headtail.serving.columns import FEATURE_COLUMNS
+from headtail.serving.columns import FEATURE_COLUMNS, columns_of
 from headtail.serving.cost import too_dear
 from headtail.serving.described import Described
 from headtail.serving.held import candidates_per_head, share_held
+from headtail.serving.network import Network, learn_network
 from headtail.serving.plan import FIGURES, FIRST, AnswerPlan, Choice, Judged, Trees
-from headtail.serving.rankings import ByScorer, BySource, ByTrees, Narrowed, blended
-from headtail.serving.second_stage import hide, learn_trees, learning_lists, sources_of
+from headtail.serving.rankings import ByColumns, ByNetwork, ByScorer, BySource, ByTrees, blended
+from headtail.serving.second_stage import LearningLists, hide, learn_trees, learning_lists, sources_of
 from headtail.serving.sight import Sight
 from headtail.serving.topk import best_candidates
 from headtail.serving.trees_text import plain_trees
 
 # Heads with validation links that rankings are compared on.
-HEADS_COMPARED = 1000
+HEADS_COMPARED = 1500
 # Trees that are tried: the first so many of them.
-COUNTS = (25, 75, 200)
+COUNTS = (50, 150, 400)
 SHARES = (0.25, 0.5, 0.75)
-ALL, LINKS_ONLY = "second stage", "second stage without features"
-# What narrows the candidates for all of these: so many trees without features.
-FIRST_LOOK, LOOKS = "first look", 25
+NETWORK = "network"
+# What trees read, as said after their number.
+ALL, LINKS_ONLY = "", " without features"
 
 
 @dataclass
@@ -57,11 +58,22 @@ class Comparison:
         self.scores[name] = scores
         self._judge(Choice(name), scores)
 
+    def add_learned(self, learned: Mapping[str, ByColumns]) -> None:
+        """Judges what reads columns, which are read once for all."""
+        scores: dict[str, list[Tensor]] = {name: [] for name in learned}
+        for lists in self.lists if learned else ():
+            columns = columns_of(lists, next(iter(learned.values())).sight)
+            for name, ranking in learned.items():
+                scores[name].append(ranking.rank_columns(columns, lists.tails >= 0, self.truth.answers))
+        for name, each in scores.items():
+            self.add(name, each)
+
     def blend(self, one: str, other: str) -> None:
         """Judges blends of two rankings."""
         for share in SHARES:
             pairs = zip(self.scores[one], self.scores[other], strict=True)
-            self._judge(Choice(one, other, share), [blended(left, right, share) for left, right in pairs])
+            k = self.truth.answers
+            self._judge(Choice(one, other, share), [blended(left, right, share, k) for left, right in pairs])
 
     def best(self, among: Mapping[str, object] | None = None) -> Choice:
         """Returns the choice of the most worth, of those named `among`; the first of equals."""
@@ -101,37 +113,42 @@ def choose(task: LinkTask, first: Scorer, seed: int, described: Described | None
     truth = AllNodesTruth.of(task, "valid", HEADS_COMPARED)
     sources = [SOURCES[name](full) for name in names]
     candidates = Candidates(sources, find_budgets(sources, truth, known))
-    trees = _learned(Candidates([SOURCES[name](rest) for name in names], candidates.budgets), hidden.links, seed)
+    learning = Candidates([SOURCES[name](rest) for name in names], candidates.budgets)
+    read = learning_lists(learning, hidden.links, seed) if hidden.links.shape[1] else None
     blocks = torch.split(truth.heads, heads_at_once(full.num_nodes))
     found = Comparison(truth, [candidates.lists(block, known) for block in blocks])
     for name in names:
         found.add(name, [BySource(name).rank(lists) for lists in found.lists])
-    _add_trees(found, trees, full)
-    by_trees = (
-        found.best({name: each for name, each in trees.items() if name != FIRST_LOOK}).one
-        if trees
-        else found.best().one
-    )
-    by_source = found.best(dict.fromkeys(names)).one
-    pairs = [(by_trees, by_source)]
+    trees: dict[str, Trees] = {}
+    networks: dict[str, Network] = {}
+    if read is not None:
+        trees = _trees(read, seed)
+        found.add_learned({name: ByTrees(tuple(each.columns), full, each.text) for name, each in trees.items()})
+        network = _network(read, trees[found.best(trees).one].columns, seed)
+        networks[NETWORK] = network
+        found.add_learned({NETWORK: ByNetwork(tuple(network.columns), full, network)})
+    by_source, learned = found.best(dict.fromkeys(names)).one, found.best({**trees, **networks} or None).one
+    pairs = [(learned, by_source)]
+    if networks:
+        pairs.append((found.best(trees).one, NETWORK))
     if dear := too_dear(first):
         left_out[FIRST] = dear
     else:
-        scorer = ByScorer(first, BySource(names[0]))
-        before = found.scores[by_trees]
-        found.add(FIRST, [scorer.rank_best(lists, each) for lists, each in zip(found.lists, before, strict=True)])
-        pairs = [(by_trees, FIRST), (by_source, FIRST), *pairs]
+        scorer, before = ByScorer(first, BySource(names[0])), found.scores[learned]
+        k = truth.answers
+        found.add(FIRST, [scorer.rank_best(lists, each, k) for lists, each in zip(found.lists, before, strict=True)])
+        pairs = [(learned, FIRST), (by_source, FIRST), *pairs]
     for one, other in pairs:
         if one != other:
             found.blend(one, other)
     choice = found.best()
-    wanted = {choice.one, choice.other, by_trees, FIRST_LOOK}
+    wanted = {choice.one, choice.other, learned}
     return AnswerPlan(
         budgets=dict(candidates.budgets),
         trees={name: each for name, each in trees.items() if name in wanted},
+        networks={name: each for name, each in networks.items() if name in wanted},
         choice=choice,
-        shortlist=by_trees,
-        first_look=FIRST_LOOK if trees else None,
+        shortlist=learned,
         table=[Judged(each, figures) for each, figures in found.judged.items()],
         left_out=left_out,
         held={} if dear else share_held(candidates, first, truth.heads, known),
@@ -139,29 +156,18 @@ def choose(task: LinkTask, first: Scorer, seed: int, described: Described | None
     )
 
 
-def _learned(candidates: Candidates, hidden: Tensor, seed: int) -> dict[str, Trees]:
+def _trees(read: LearningLists, seed: int) -> dict[str, Trees]:
     """Returns trees that read all columns, and some that read no features, which may be newer than the links."""
-    lists = learning_lists(candidates, hidden, seed) if hidden.shape[1] else None
-    if lists is None:
-        return {}
-    without = [name for name in lists.names if name not in FEATURE_COLUMNS]
-    kinds = {ALL: list(lists.names)} | ({} if len(without) == len(lists.names) else {LINKS_ONLY: without})
+    without = [name for name in read.names if name not in FEATURE_COLUMNS]
+    kinds = {ALL: list(read.names)} | ({} if len(without) == len(read.names) else {LINKS_ONLY: without})
     found: dict[str, Trees] = {}
     for kind, columns in kinds.items():
-        text = learn_trees(lists, columns, seed)
-        found |= {f"{kind}, {count} trees": Trees(columns, plain_trees(text, len(columns), count)) for count in COUNTS}
-    # The last kind reads links alone.
-    return found | {FIRST_LOOK: Trees(without, plain_trees(text, len(without), LOOKS))}
+        text = learn_trees(read, columns, seed)
+        found |= {f"{count} trees{kind}": Trees(columns, plain_trees(text, len(columns), count)) for count in COUNTS}
+    return found
 
 
-def _add_trees(found: Comparison, trees: Mapping[str, Trees], sight: Sight) -> None:
-    made = {name: ByTrees(each.text, tuple(each.columns), sight) for name, each in trees.items()}
-    first_look = made.pop(FIRST_LOOK, None)
-    if first_look is None:
-        return
-    scores = [
-        Narrowed(first_look, first_look).rank_all(lists, list(made.values()), found.truth.answers)
-        for lists in found.lists
-    ]
-    for place, name in enumerate(made):
-        found.add(name, [each[place] for each in scores])
+def _network(read: LearningLists, columns: list[str], seed: int) -> Network:
+    """Returns a network that reads the given columns."""
+    chosen = read.places_of(columns)
+    return learn_network(columns, read.columns[:, chosen], read.standing[:, chosen], read.right, read.sizes, seed)

@@ -1,10 +1,11 @@
 """What the second stage reads of a head's candidates: the word of every source, their ends, and features compared."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from headtail.errors import RunError
 from headtail.graph.csr import all_entries
 from headtail.graph.matrix import Nodes
 from headtail.serving.candidates import Lists
@@ -15,15 +16,24 @@ from headtail.serving.sight import Sight
 STEP = 0.7
 # A head's tails whose features are compared with every candidate one by one; the mean is of all.
 TAILS_COMPARED = 20
+# How far from the mean anything counts as, in deviations.
+FARTHEST = 8.0
 # Columns that are read off features.
 FEATURE_COLUMNS = (
     *("alike", "place: alike", "like head", "like tails", "like its heads", "both", "like its tails", "like a tail"),
 )
 
 
-def columns_of(lists: Lists, sight: Sight) -> dict[str, Tensor]:
-    """Returns all columns of candidates by name, float32 [B, T]; what they say where a tail is −1 means nothing."""
-    return link_columns(lists, sight) | feature_columns(lists.heads, lists.tails, sight)
+def columns_of(lists: Lists, sight: Sight, wanted: Collection[str] | None = None) -> dict[str, Tensor]:
+    """Returns columns of candidates by name, float32 [B, T]; what they say where a tail is −1 means nothing.
+
+    Args:
+        wanted: the columns that are needed at least; None: all.
+    """
+    found = link_columns(lists, sight)
+    if wanted is not None and found.keys() >= set(wanted):
+        return found
+    return found | feature_columns(lists.heads, lists.tails, sight)
 
 
 def link_columns(lists: Lists, sight: Sight) -> dict[str, Tensor]:
@@ -67,19 +77,35 @@ def feature_columns(heads: Tensor, tails: Tensor, sight: Sight) -> dict[str, Ten
     }
 
 
-def narrowed(lists: Lists, columns: Mapping[str, Tensor], kept: Tensor) -> tuple[Lists, dict[str, Tensor], Tensor]:
-    """Returns the candidates `kept` (bool [B, T]) of every head with their columns, and where they stood [B, T']."""
-    width = max(1, int(kept.sum(dim=1).max())) if kept.numel() else 1
-    order = kept.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :width]
-    tails = lists.tails.gather(1, order).masked_fill(~kept.gather(1, order), -1)
-    few = Lists(lists.heads, tails, {name: values.gather(1, order) for name, values in lists.values.items()})
-    return few, {name: column.gather(1, order) for name, column in columns.items()}, order
+def table_of(columns: Mapping[str, Tensor], names: Sequence[str], chosen: Tensor) -> Tensor:
+    """Returns float32 [C, columns] of the named columns, for the candidates that are `chosen` (bool [B, T]).
+
+    Raises:
+        RunError: there is no such column.
+    """
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise RunError(f"the second stage reads {missing[0]!r}, which this graph does not have; train again.")
+    return torch.stack([columns[name][chosen] for name in names], dim=1)
 
 
 def first_of(values: Tensor, there: Tensor, most: int) -> Tensor:
     """Returns bool [B, T]: the `most` largest values of every row that are `there`, equals by their order."""
     order = values.masked_fill(~there, -torch.inf).argsort(dim=1, descending=True, stable=True)
     return torch.zeros_like(there).scatter_(1, order[:, :most], True) & there
+
+
+def standing(values: Tensor, there: Tensor, least: float = 1e-3) -> Tensor:
+    """Returns float32 [B, T]: how many deviations each value of a row is above the mean of those that are `there`.
+
+    Args:
+        least: what is added to the variance, so that rows of equals stand at 0.
+    """
+    count = there.sum(dim=1, keepdim=True).clamp(min=1)
+    values = values.masked_fill(~there, 0.0)
+    above = values - values.sum(dim=1, keepdim=True) / count
+    variance = above.square().masked_fill(~there, 0.0).sum(dim=1, keepdim=True) / count
+    return (above / (variance + least).sqrt()).clamp(-FARTHEST, FARTHEST)
 
 
 def places(values: Tensor) -> Tensor:

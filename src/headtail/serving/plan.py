@@ -14,7 +14,8 @@ from headtail.contract import Scorer
 from headtail.errors import RunError
 from headtail.serving import sources  # noqa: F401, registers those that come with headtail
 from headtail.serving.candidates import SOURCES, Candidates
-from headtail.serving.rankings import Blend, ByScorer, BySource, ByTrees, Narrowed, Ranking
+from headtail.serving.network import Network
+from headtail.serving.rankings import Blend, ByNetwork, ByScorer, BySource, ByTrees, Ranking
 from headtail.serving.sight import Sight
 from headtail.serving.trees_text import plain_trees
 
@@ -36,7 +37,7 @@ class Trees:
 
 @dataclass(frozen=True)
 class Choice:
-    """One ranking, or a blend of two: names of trees or of sources, or the first scorer.
+    """One ranking, or a blend of two: names of trees, networks or sources, or the first scorer.
 
     Attributes:
         one, other: the names; the first scorer looks at the best candidates of `one`.
@@ -71,10 +72,9 @@ class AnswerPlan:
 
     Attributes:
         budgets: how many tails each source proposes, by name.
-        trees: by name, those that the choice needs.
+        trees, networks: by name, those that the choice needs.
         choice: how candidates are ranked.
         shortlist: what the candidates of the first scorer are chosen by.
-        first_look: the trees that narrow candidates for the others; None where there are no trees.
         table: everything that was compared.
         left_out: what was not compared, and why.
         held: of the tails that the first scorer ranks among the ten best of all nodes, the share that are candidates,
@@ -88,7 +88,7 @@ class AnswerPlan:
     trees: dict[str, Trees]
     choice: Choice
     shortlist: str
-    first_look: str | None = None
+    networks: dict[str, Network] = field(default_factory=dict)
     table: list[Judged] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     held: dict[str, float] = field(default_factory=dict)
@@ -114,14 +114,14 @@ class AnswerPlan:
         if any(name not in each.figures for each in plan.table for name in FIGURES):
             raise RunError(f"{where} is damaged (a comparison lacks figures); train again.")
         names = {plan.shortlist, plan.choice.one, plan.choice.other or plan.shortlist} - {FIRST}
-        if not plan.budgets or plan.shortlist == FIRST or not names <= set(plan.trees) | set(plan.budgets):
+        if not plan.budgets or plan.shortlist == FIRST or not names <= {*plan.trees, *plan.networks, *plan.budgets}:
             raise RunError(f"{where} is damaged (it ranks by what it does not hold); train again.")
-        if plan.trees and plan.first_look not in plan.trees:
-            raise RunError(f"{where} is damaged (it does not hold its first look); train again.")
         missing = [name for name in plan.budgets if name not in SOURCES]
         if missing:
             raise RunError(f"{where} names the source {missing[0]!r}, which this version does not have; train again.")
         try:
+            for network in plan.networks.values():
+                network.check()
             trees = {
                 name: replace(each, text=plain_trees(each.text, len(each.columns))) for name, each in plan.trees.items()
             }
@@ -168,12 +168,11 @@ class AnswerPlan:
         if name == FIRST:
             return ByScorer(first(), named(self.shortlist))
         if name in self.trees:
-            trees = self._trees(name, sight)
-            return trees if self.first_look is None else Narrowed(self._trees(self.first_look, sight), trees)
+            trees = self.trees[name]
+            return ByTrees(tuple(trees.columns), sight, trees.text)
+        if name in self.networks:
+            return ByNetwork(tuple(self.networks[name].columns), sight, self.networks[name])
         return BySource(name)
-
-    def _trees(self, name: str, sight: Sight) -> ByTrees:
-        return ByTrees(self.trees[name].text, tuple(self.trees[name].columns), sight)
 
 
 _PLANS: TypeAdapter[AnswerPlan] = TypeAdapter(AnswerPlan)

@@ -1,7 +1,7 @@
 """Rankings of candidates: by one source, by the first scorer, by what the second stage learned, or by two of these."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,19 +11,19 @@ import torch
 from torch import Tensor
 
 from headtail.contract import Scorer
-from headtail.errors import RunError
 from headtail.evaluation.nan import refuse_nan
 from headtail.serving.candidates import Lists
-from headtail.serving.columns import columns_of, feature_columns, first_of, link_columns, narrowed, places
+from headtail.serving.columns import columns_of, first_of, standing, table_of
+from headtail.serving.network import Network, as_logarithm
 from headtail.serving.sight import Sight
 
 if TYPE_CHECKING:
     from lightgbm import Booster
 
-# Candidates of a head that trees look at twice.
-NARROWED = 150
-# What two rankings say of a place is blended as 1 / (place + this).
-BLEND_OFFSET = 10
+# Trees that look at every candidate, and the candidates of a head that all the others look at.
+LOOKS, NARROWED = 100, 150
+# Of what is blended, beside which the scores of all rankings vary much.
+LEAST_VARIANCE = 1e-12
 # Candidates of a head that the first scorer looks at: the best of a cheaper ranking.
 SHORTLIST = 100
 
@@ -47,18 +47,38 @@ class BySource(Ranking):
 
 
 @dataclass(frozen=True, eq=False)
-class ByTrees(Ranking):
-    """Boosted trees over columns of the candidates.
+class ByColumns(Ranking):
+    """What was learned over columns of the candidates.
 
     Attributes:
-        model: the trees, as `plain_trees` returns them.
-        names: the columns they read.
+        names: the columns it reads.
         sight: where columns are read off.
     """
 
-    model: str
     names: tuple[str, ...]
     sight: Sight
+
+    def rank(self, lists: Lists, k: int = 1) -> Tensor:
+        return self.rank_columns(columns_of(lists, self.sight, self.names), lists.tails >= 0, k)
+
+    @abstractmethod
+    def rank_columns(self, columns: Mapping[str, Tensor], there: Tensor, k: int = 1) -> Tensor:
+        """Returns what `rank` does of columns that are read already; `there` bool [B, T] tells what is a candidate.
+
+        Raises:
+            RunError: it reads others.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class ByTrees(ByColumns):
+    """Boosted trees. The first few look at every candidate, the others at the best of these.
+
+    Attributes:
+        model: the trees, as `plain_trees` returns them.
+    """
+
+    model: str
 
     @cached_property
     def _trees(self) -> "Booster":
@@ -66,45 +86,37 @@ class ByTrees(Ranking):
 
         return Booster(model_str=self.model)
 
-    def rank(self, lists: Lists, k: int = 1) -> Tensor:
-        return self.rank_columns(columns_of(lists, self.sight), lists.tails >= 0)
+    def rank_columns(self, columns: Mapping[str, Tensor], there: Tensor, k: int = 1) -> Tensor:
+        found = self._say(columns, there, 0, LOOKS)
+        if self._trees.num_trees() <= LOOKS:
+            return found
+        best = first_of(found, there, max(NARROWED, k))
+        return (found + self._say(columns, best, LOOKS, -1)).masked_fill(~best, -torch.inf)
 
-    def rank_columns(self, columns: dict[str, Tensor], there: Tensor) -> Tensor:
-        """Returns float32 [B, T] of columns that are read already; `there` bool [B, T] tells what is a candidate.
-
-        Raises:
-            RunError: the trees read others.
-        """
-        missing = [name for name in self.names if name not in columns]
-        if missing:
-            raise RunError(f"the second stage reads {missing[0]!r}, which this graph does not have; train again.")
-        table = torch.stack([columns[name][there] for name in self.names], dim=1)
+    def _say(self, columns: Mapping[str, Tensor], there: Tensor, first: int, most: int) -> Tensor:
+        """Returns float32 [B, T], what `most` trees from the first on add up to; −inf where nothing is `there`."""
+        table = table_of(columns, self.names, there)
         scores = torch.full(there.shape, -torch.inf)
         if len(table):
-            found = self._trees.predict(table.numpy(), raw_score=True, num_threads=1)
+            found = self._trees.predict(
+                table.numpy(), raw_score=True, start_iteration=first, num_iteration=most, num_threads=1
+            )
             scores[there] = torch.from_numpy(np.asarray(found, dtype=np.float32))
         return scores
 
 
 @dataclass(frozen=True, eq=False)
-class Narrowed(Ranking):
-    """Trees that read everything, over the best candidates of trees that are few and read links alone."""
+class ByNetwork(ByColumns):
+    """A small network over the columns and where a candidate stands by each among the head's others."""
 
-    first_look: ByTrees
-    trees: ByTrees
+    network: Network
 
-    def rank(self, lists: Lists, k: int = 1) -> Tensor:
-        return self.rank_all(lists, [self.trees], k)[0]
-
-    def rank_all(self, lists: Lists, trees: Sequence[ByTrees], k: int = 1) -> list[Tensor]:
-        """Returns as `rank` does what several trees say, after one first look."""
-        sight, there = self.trees.sight, lists.tails >= 0
-        columns = link_columns(lists, sight)
-        looked = self.first_look.rank_columns(columns, there)
-        few, columns, order = narrowed(lists, columns, first_of(looked, there, max(NARROWED, k)))
-        columns |= feature_columns(few.heads, few.tails, sight)
-        nothing = torch.full(there.shape, -torch.inf)
-        return [nothing.scatter(1, order, each.rank_columns(columns, few.tails >= 0)) for each in trees]
+    def rank_columns(self, columns: Mapping[str, Tensor], there: Tensor, k: int = 1) -> Tensor:
+        logs = {name: as_logarithm(columns[name]) for name in self.names if name in columns}
+        stands = {name: standing(log, there) for name, log in logs.items()}
+        scores = torch.full(there.shape, -torch.inf)
+        scores[there] = self.network.score(table_of(logs, self.names, there), table_of(stands, self.names, there))
+        return scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +146,7 @@ class ByScorer(Ranking):
 
 @dataclass(frozen=True, eq=False)
 class Blend(Ranking):
-    """Two rankings by their places: what is high in either is high.
+    """Two rankings by how far above the mean of a head's best candidates they put each.
 
     Attributes:
         share: what the first of the two counts for, between 0 and 1.
@@ -148,15 +160,18 @@ class Blend(Ranking):
         first = self.one.rank(lists, k)
         other = self.other
         if isinstance(other, ByScorer) and other.before is self.one:  # whose scores are there already
-            return blended(first, other.rank_best(lists, first, k), self.share)
-        return blended(first, other.rank(lists, k), self.share)
+            return blended(first, other.rank_best(lists, first, k), self.share, k)
+        return blended(first, other.rank(lists, k), self.share, k)
 
 
-def blended(one: Tensor, other: Tensor, share: float) -> Tensor:
-    """Returns float32 [B, T] of two scores [B, T]; what has no score in one has no share of it."""
-    found = share * _by_place(one) + (1 - share) * _by_place(other)
+def blended(one: Tensor, other: Tensor, share: float, k: int = 1) -> Tensor:
+    """Returns float32 [B, T] of two scores [B, T]; what is none of the best of one stands with the last of these."""
+    found = share * _among_best(one, k) + (1 - share) * _among_best(other, k)
     return found.masked_fill((one == -torch.inf) & (other == -torch.inf), -torch.inf)
 
 
-def _by_place(scores: Tensor) -> Tensor:
-    return (1 / (places(scores).expm1() + BLEND_OFFSET)).masked_fill(scores == -torch.inf, 0.0)
+def _among_best(scores: Tensor, k: int) -> Tensor:
+    best = first_of(scores, scores > -torch.inf, max(NARROWED, k))
+    stands = standing(scores, best, least=LEAST_VARIANCE)
+    last = stands.masked_fill(~best, torch.inf).amin(dim=1, keepdim=True)
+    return stands.where(best, last.nan_to_num(posinf=0.0))

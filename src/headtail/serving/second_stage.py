@@ -1,7 +1,7 @@
-"""The second stage: boosted trees that rank a head's candidates, learned from training links that were hidden.
+"""The second stage: trees and networks that rank a head's candidates, learned from training links that were hidden.
 
 What is hidden are the newest links where links are dated, given the older ones, as the future will ask; a tenth of
-the links where they are not. Everything the trees read is read off the links that remain.
+the links where they are not. Everything that is read is read off the links that remain.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,17 @@ from headtail.graph.supervision import Supervision, supervise
 from headtail.graph.view import GraphView, both_ways
 from headtail.serving.candidates import SOURCES, Candidates, Lists
 from headtail.serving.cells import heads_at_once
-from headtail.serving.columns import feature_columns, first_of, link_columns, narrowed
+from headtail.serving.columns import columns_of, first_of, standing, table_of
+from headtail.serving.network import as_logarithm
 from headtail.serving.sight import Sight
 
 # Of undated links, so many are hidden to learn from.
 HIDDEN_SHARE = 0.1
-# Heads that are learned from, and how many of each one's wrong candidates: the best by their places, and any.
-MOST_HEADS, HARD, ANY = 4000, 60, 100
+# Heads that are learned from, and how many of each one's wrong candidates. Any of them are as good as others: were
+# those of high places preferred, trees would learn that high places are wrong.
+MOST_HEADS, WRONG = 8000, 100
 # Trees, and how they grow.
-ROUNDS = 200
+ROUNDS = 400
 GROWTH = {
     "objective": "rank_xendcg",
     "learning_rate": 0.05,
@@ -54,25 +56,31 @@ def hide(view: GraphView, seed: int) -> Supervision:
 
 @dataclass(frozen=True, eq=False)
 class LearningLists:
-    """Candidates of heads that lost links, as the trees read them.
+    """Candidates of heads that lost links, as the second stage reads them.
 
     Attributes:
         columns: float32 [C, columns].
+        standing: float32 [C, columns], where each stands among all candidates of its head.
         names: of the columns.
         right: bool [C], whether a candidate is a hidden link.
         sizes: int64 [H], the candidates of each head.
     """
 
-    columns: np.ndarray[tuple[int, int], np.dtype[np.float32]]
+    columns: Tensor
+    standing: Tensor
     names: tuple[str, ...]
-    right: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    sizes: np.ndarray[tuple[int], np.dtype[np.int64]]
+    right: Tensor
+    sizes: Tensor
+
+    def places_of(self, names: Sequence[str]) -> list[int]:
+        """Returns where the named columns are."""
+        return [self.names.index(name) for name in names]
 
 
 def learning_lists(candidates: Candidates, hidden: Tensor, seed: int) -> LearningLists | None:
     """Draws heads that lost links [2, E] and lists their candidates; None where no candidate is a hidden link.
 
-    All right candidates are kept, and of the wrong ones those that rank high and a sample of the others.
+    All right candidates are kept, and a sample of the wrong ones.
     """
     sight = candidates.sight
     links = hidden if sight.directed else both_ways(hidden)
@@ -80,25 +88,22 @@ def learning_lists(candidates: Candidates, hidden: Tensor, seed: int) -> Learnin
     heads = (lost.degrees > 0).nonzero().squeeze(1)
     generator = torch.Generator().manual_seed(seed)
     heads = heads[torch.randperm(heads.numel(), generator=generator)[:MOST_HEADS]].sort().values
-    parts, right, sizes = [], [], []
+    parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     names: tuple[str, ...] = ()
     for block in torch.split(heads, heads_at_once(sight.num_nodes)):
         lists = candidates.lists(block, sight.view.out_rows)
-        columns = link_columns(lists, sight)
-        there = lists.tails >= 0
-        by_place = torch.stack([1 / (columns[f"place: {source.name}"] + 2) for source in candidates.sources]).sum(dim=0)
+        columns, wanted, there = columns_of(lists, sight), _wanted(lists, lost), lists.tails >= 0
+        names = tuple(columns)
         drawn = torch.rand(there.shape, generator=generator)
-        kept = _wanted(lists, lost) | first_of(by_place, there, HARD) | first_of(drawn, there, ANY)
-        few, columns, _ = narrowed(lists, columns, kept)
-        columns |= feature_columns(few.heads, few.tails, sight)
-        names, wanted = tuple(columns), _wanted(few, lost)
-        learned = (few.tails >= 0) & wanted.any(dim=1, keepdim=True)
-        parts.append(torch.stack([columns[name][learned] for name in names], dim=1))
-        right.append(wanted[learned])
-        sizes.append(learned.sum(dim=1)[wanted.any(dim=1)])
-    if not right or not bool(torch.cat(right).any()):
-        return None
-    return LearningLists(torch.cat(parts).numpy(), names, torch.cat(right).numpy(), torch.cat(sizes).numpy())
+        learned = wanted | first_of(drawn, there & ~wanted, WRONG)
+        learned &= wanted.any(dim=1, keepdim=True)
+        stands = {name: standing(as_logarithm(column), there) for name, column in columns.items()}
+        sizes = learned.sum(dim=1)
+        parts.append(
+            (table_of(columns, names, learned), table_of(stands, names, learned), wanted[learned], sizes[sizes > 0])
+        )
+    whole = [torch.cat(each) for each in zip(*parts, strict=True)]
+    return LearningLists(whole[0], whole[1], names, whole[2], whole[3]) if whole and bool(whole[2].any()) else None
 
 
 def _wanted(lists: Lists, lost: CSR) -> Tensor:
@@ -112,10 +117,9 @@ def learn_trees(lists: LearningLists, names: Sequence[str], seed: int) -> str:
     """Returns trees over the named columns, as LightGBM's own text."""
     import lightgbm
 
-    chosen = [lists.names.index(name) for name in names]
-    data = lightgbm.Dataset(
-        lists.columns[:, chosen], lists.right.astype(np.float32), group=lists.sizes, params={"verbosity": -1}
-    )
+    table = lists.columns[:, lists.places_of(names)].numpy()
+    right, sizes = lists.right.numpy().astype(np.float32), lists.sizes.numpy()
+    data = lightgbm.Dataset(table, right, group=sizes, params={"verbosity": -1})
     settings = GROWTH | {"seed": seed % 2**31, "num_threads": torch.get_num_threads()}
     text: str = lightgbm.train(settings, data, ROUNDS).model_to_string()
     return text

@@ -104,9 +104,8 @@ class Sight:
 
     @cached_property
     def dated(self) -> bool:
-        """Whether links have dates that differ."""
-        times = self.view.times
-        return times is not None and times.numel() > 0 and int(times.min()) < int(times.max())
+        """Whether links have dates; where all have one, as when the newest of two are hidden, all are the newest."""
+        return self.view.times is not None and self.view.times.numel() > 0
 
     @cached_property
     def newest(self) -> "Sight":
