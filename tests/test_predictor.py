@@ -43,7 +43,7 @@ def test_predict_keeps_order_and_repeats(model: LinkPredictor) -> None:
     assert list(table.columns) == ["head", "tail", "score"]
     assert list(zip(table["head"], table["tail"], strict=True)) == pairs
     assert table["score"][1] == table["score"][3]
-    scores = model._test_scorer().score_rows(torch.arange(60), 0, 60)
+    scores = model._scorer("training").score_rows(torch.arange(60), 0, 60)
     wanted = [float(scores[int(h[1:]), int(t[1:])]) for h, t in pairs]
     assert table["score"].tolist() == pytest.approx(wanted, abs=1e-5)
 
@@ -270,7 +270,7 @@ def test_evaluate_says_what_lists_are_worth(settings: dict[str, str], directed: 
     result = model.evaluate(part, heads_sampled=25)
     task, figures = model.task, result["all_nodes"]
     assert result["ranked_among"] == {"negatives": 20, "shared": False}
-    scorer = model._test_scorer() if part == "test" else model.method.scorer(task.train_view)
+    scorer = model._scorer("training") if part == "test" else model.method.scorer(task.train_view)
     scores = scorer.score_rows(torch.arange(60), 0, 60)
     parts = (task.split.train, task.split.valid.positives, task.split.test.positives)
     linked = torch.zeros(3, 60, 60, dtype=torch.bool)
@@ -300,7 +300,7 @@ def test_validation_links_may_be_seen_in_the_test() -> None:
     train, more = (trained(graph, epochs=1, test_graph=seen) for seen in ("train", "train+valid"))
     assert same_weights(weights(train), weights(more))
     assert timeless(train.evaluate("valid")) == timeless(more.evaluate("valid"))
-    one, other = (m._test_scorer().score_rows(torch.arange(60), 0, 60) for m in (train, more))
+    one, other = (m._scorer("training").score_rows(torch.arange(60), 0, 60) for m in (train, more))
     assert not torch.allclose(one, other)
 
 

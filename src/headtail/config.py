@@ -139,16 +139,14 @@ class TrainingConfig(Section):
         description="parts that an epoch's links are dealt into, each hidden from encoders while it is learned",
     )
     averaging: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="what a running average of the weights keeps of itself per step; 0: no average",
+        0.0, ge=0, lt=1, description="what a running average of the weights keeps of itself per step; 0: no average"
     )
     weight_decay: float = Field(0.0, ge=0, description="λ of the λ/2·‖W‖² penalty")
     objective: str = Field(
         "auto",
         description="focused, cross_entropy or squared_hinge; auto: cross_entropy for mrr, squared_hinge for hits@K",
     )
+    final: bool = Field(False, description="once judged, also learn all links, held-out ones too, and answer by that")
     evaluate_every: int = Field(1, ge=1, description="epochs between evaluations on the validation links")
     seed: int = Field(0, ge=0, lt=2**63, description="fixes splits, weights, batches and negatives")
     device: str = Field("auto", description="cpu, cuda or auto")

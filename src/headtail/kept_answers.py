@@ -12,7 +12,7 @@ from headtail.files import file_digest, read_mapped, write_mapped
 from headtail.graph.kept import Kept
 from headtail.graph.task import LinkTask
 from headtail.ranks import current
-from headtail.run_files import ANSWERS_FILE, MODEL_FILE, TABLES_FILE
+from headtail.run_files import ANSWERS_FILE, FINAL_FILE, MODEL_FILE, TABLES_FILE
 from headtail.runs import portable_settings
 from headtail.serving.answering import Answering
 from headtail.serving.evidence import chosen_evidence
@@ -34,7 +34,7 @@ def keep_answers(folder: Path, answering: Answering) -> None:
 
 def forget_answers(folder: Path) -> None:
     """Takes away what was chosen and kept for answers, before there are other weights."""
-    for name in (ANSWERS_FILE, TABLES_FILE):
+    for name in (ANSWERS_FILE, TABLES_FILE, FINAL_FILE):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -50,7 +50,7 @@ def kept_answers(folder: Path, task: LinkTask, config: Config) -> Kept | None:
     tensors, facts = read_mapped(path, REMEDY)
     wanted = _facts(folder, task, config)
     if facts.get("version") == VERSION and facts.get("model") != wanted["model"]:
-        raise RunError(f"{path} is not of the model in {folder / MODEL_FILE}; {REMEDY}")
+        raise RunError(f"{path} is not of the model in {folder}; {REMEDY}")
     return Kept(tensors, str(path), REMEDY) if facts == wanted else None
 
 
@@ -58,7 +58,7 @@ def _facts(folder: Path, task: LinkTask, config: Config) -> dict[str, object]:
     """Returns what decides the answers: the model, whose file names the graph, the settings, and the links."""
     return {
         "version": VERSION,
-        "model": file_digest(folder / MODEL_FILE),
+        "model": file_digest(folder / (FINAL_FILE if (folder / FINAL_FILE).is_file() else MODEL_FILE)),
         "settings": hashlib.blake2b(portable_settings(config).encode(), digest_size=16).hexdigest(),
         "evidence": chosen_evidence(task),
     }

@@ -17,6 +17,7 @@ from headtail.evaluation.parts import Validation
 from headtail.evaluation.reliability import Reliability, measure_reliability
 from headtail.evaluation.scoring import held_out_scores, scores_of
 from headtail.files import write_text
+from headtail.final import check_final, learn_final, write_final
 from headtail.graph.given_pairs import GivenPairs, heads_and_tails
 from headtail.graph.graph import Graph
 from headtail.graph.names import Names
@@ -92,8 +93,8 @@ class LinkPredictor:
             heads_sampled: as in `evaluate`, for the test where `out` is given.
 
         Returns:
-            This predictor, with the weights of the best validation epoch. Ctrl-C ends training early with the best so
-            far, and `finished` False; where `out` is given, `result` is the test's.
+            This predictor, with the weights of the best validation epoch, and `finished` False where Ctrl-C ended
+            training early; where `out` is given, `result` is the test's.
 
         Raises:
             KeyboardInterrupt: Ctrl-C came before the first epoch ended, so there is nothing to return.
@@ -101,6 +102,7 @@ class LinkPredictor:
         folder, ranks = None if out is None else Path(out), current()
         if resume or ranks.leads:  # others would find what the first has just begun
             resume = check_folder(folder, resume, overwrite)
+        check_final(graph, self.config)
         task = make_task(graph, self.config)
         Metric.parse(task.metric)
         method = make_method(task, self.config)
@@ -119,6 +121,11 @@ class LinkPredictor:
         self._answering, self._calibration = Answering(method, self.config), None
         if folder is not None:
             self._write_model(folder, heads_sampled)
+        if self.finished:
+            learn_final(self._answering, self.best_epoch, folder, watching(observer, None), say)
+        if folder is not None:
+            write_final(folder, self._answering, self.best_epoch)
+            keep_answers(folder, self._answering)
         return self
 
     # ---- answers ----
@@ -137,7 +144,7 @@ class LinkPredictor:
     def reliability(self) -> Reliability:
         """Judges on the test links the probabilities that were calibrated on the validation links."""
         calibration = self._calibrated()
-        links, negatives = held_out_scores(self._test_scorer(), self.task.split.test, self.task.metric)
+        links, negatives = held_out_scores(self._scorer("training"), self.task.split.test, self.task.metric)
         return measure_reliability(calibration.probabilities(links), calibration.probabilities(negatives))
 
     def predict(
@@ -230,6 +237,8 @@ class LinkPredictor:
         check_folder(folder, resume=False, overwrite=overwrite)
         with new_run(folder, self.config, self.task) as fresh:
             self._write_model(fresh, heads_sampled)
+            write_final(fresh, self.answering, self.best_epoch)
+            keep_answers(fresh, self.answering)
 
     @staticmethod
     def load(folder: str | Path, device: str = "auto") -> "LinkPredictor":
@@ -240,7 +249,7 @@ class LinkPredictor:
         """
         stored = read_run(Path(folder), device)
         predictor = LinkPredictor(config=stored.config)
-        predictor._answering = Answering(stored.method, stored.config, stored.plan, stored.kept)
+        predictor._answering = Answering(stored.method, stored.config, stored.plan, stored.kept, stored.final)
         predictor.history, predictor.best_epoch = stored.history, stored.best_epoch
         predictor.finished = len(predictor.history) == stored.method.epochs
         return predictor
@@ -252,11 +261,7 @@ class LinkPredictor:
 
     @property
     def method(self) -> TaskMethod:
-        """The trained method.
-
-        Raises:
-            HeadtailError: nothing was trained yet.
-        """
+        """The trained method."""
         return self.answering.method
 
     @property
@@ -269,9 +274,6 @@ class LinkPredictor:
         if self._answering is None:
             raise HeadtailError("this predictor is not trained yet; call fit(graph) or LinkPredictor.load(folder).")
         return self._answering
-
-    def _test_scorer(self) -> Scorer:
-        return self._scorer("training")
 
     def _scorer(self, evidence: AnswersFrom | None) -> Scorer:
         return self.answering.scorer(view_for(self.task, chosen_evidence(self.task, evidence)))
@@ -294,4 +296,3 @@ class LinkPredictor:
         if leads:
             write_text(folder / CARD_FILE, model_card(method, self.config, result, self.finished))
             write_history(folder, self.history, result)
-        keep_answers(folder, self.answering)

@@ -7,13 +7,15 @@ from headtail.errors import HeadtailError, RunError
 CONFIG_FILE, METRICS_FILE, CARD_FILE = "config.yaml", "metrics.jsonl", "README.md"
 GRAPH_FILE, NODES_FILE = "graph.safetensors", "nodes.parquet"
 CHECKPOINT_FILE, MODEL_FILE = "checkpoint.safetensors", "model.safetensors"
+# What was learned from all links once the model was judged (`final`), and the checkpoint of that.
+FINAL_FILE, FINAL_CHECKPOINT_FILE = "final.safetensors", "final-checkpoint.safetensors"
 # How the run answers: candidates, trees, and what was chosen on the validation links.
 ANSWERS_FILE = "answers.json"
 # What takes long to make for answers.
 TABLES_FILE = "answers.safetensors"
 RUN_FILES = (
     *(CONFIG_FILE, METRICS_FILE, CARD_FILE, GRAPH_FILE, NODES_FILE, CHECKPOINT_FILE, MODEL_FILE),
-    *(ANSWERS_FILE, TABLES_FILE),
+    *(ANSWERS_FILE, TABLES_FILE, FINAL_FILE, FINAL_CHECKPOINT_FILE),
 )
 
 

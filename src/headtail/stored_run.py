@@ -11,6 +11,7 @@ from torch import Tensor
 from headtail.config import Config, load_config
 from headtail.errors import RunError
 from headtail.files import file_digest
+from headtail.final import read_final
 from headtail.graph.kept import Kept
 from headtail.graph.store import fingerprint, load_task
 from headtail.graph.task import LinkTask
@@ -32,7 +33,13 @@ MOST_PLAN_BYTES = 2**26
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A trained method with its settings, the history of its training, how it answers, and what it keeps for that."""
+    """A trained method with its settings, the history of its training, and how it answers.
+
+    Attributes:
+        plan: None where that was not found yet.
+        kept: what takes long to make for answers.
+        final: the method as it learned all links in the end.
+    """
 
     config: Config
     method: TaskMethod
@@ -40,6 +47,7 @@ class StoredRun:
     history: list[Record]
     plan: AnswerPlan | None
     kept: Kept | None
+    final: TaskMethod | None
 
 
 def read_run(folder: Path, device: str) -> StoredRun:
@@ -63,9 +71,10 @@ def read_run(folder: Path, device: str) -> StoredRun:
         method.restore(weights)
     except RuntimeError as error:
         raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
+    final = read_final(folder, task, config, best_epoch) if config.training.final and method.epochs else None
     kept = kept_answers(folder, task, config)
     current().agree("what the run keeps", "" if kept is None else " ".join(kept.tensors))
-    return StoredRun(config, method, best_epoch, read_history(folder), _plan(folder, task), kept)
+    return StoredRun(config, method, best_epoch, read_history(folder), _plan(folder, task), kept, final)
 
 
 def _plan(folder: Path, task: LinkTask) -> AnswerPlan | None:

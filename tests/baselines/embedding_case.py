@@ -99,7 +99,7 @@ class EmbeddingCase(MethodCase):
     def test_the_direction_of_links_is_learned(self) -> None:
         model = self.learned(one_way())
         heads, tails = model.task.split.test.positives
-        scorer = model._test_scorer()
+        scorer = model._scorer("training")
         forward, back = scorer.score_pairs(heads, tails), scorer.score_pairs(tails, heads)
         assert float((forward > back).float().mean()) > 0.9
 

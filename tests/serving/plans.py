@@ -27,7 +27,7 @@ COMMUNITIES, COLOURS = 8, 4
 def quickly(patch: pytest.MonkeyPatch) -> None:
     """Lets little be learned."""
     patch.setattr(network, "EPOCHS", 2)
-    patch.setattr(second_stage, "ROUNDS", 9)
+    patch.setattr(second_stage, "ROUNDS", 3)
     patch.setattr(choice, "COUNTS", (2, 9))
 
 

@@ -241,7 +241,7 @@ def test_a_strong_run_is_the_same_from_disk(name: str, reverse: bool, tmp_path: 
     model.save(tmp_path / "run")
     back = LinkPredictor.load(tmp_path / "run", device="cpu")
     heads = torch.arange(0, 60, 7)
-    one, other = model._test_scorer(), back._test_scorer()
+    one, other = model._scorer("training"), back._scorer("training")
     assert torch.equal(one.score_rows(heads, 0, 60), other.score_rows(heads, 0, 60))
     ends = model.task.split.test.positives
     assert torch.equal(one.score_pairs(*ends), other.score_pairs(*ends))
@@ -253,7 +253,7 @@ def test_a_strong_run_is_the_same_from_disk(name: str, reverse: bool, tmp_path: 
 def test_every_model_reads_evidence(method: str, directed: bool) -> None:
     config = SMALL | {"method": method, "epochs": 2}
     model = LinkPredictor("strong", **config).fit(small_graph(directed), observer=Observer())
-    scorer = model._test_scorer()
+    scorer = model._scorer("training")
     nodes = torch.arange(60)
     heads, tails = torch.cartesian_prod(nodes[:9], nodes).T
     rows = scorer.score_rows(nodes[:9], 0, 60).flatten()

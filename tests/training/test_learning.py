@@ -84,7 +84,7 @@ def test_nothing_is_found_in_rewired_links(directed: bool) -> None:
 def test_the_direction_of_links_is_learned(reverse: bool, batches: str) -> None:
     model = follower(reverse, batches)
     heads, tails = model.task.split.test.positives
-    scorer = model._test_scorer()
+    scorer = model._scorer("training")
     forward, back = scorer.score_pairs(heads, tails), scorer.score_pairs(tails, heads)
     assert float((forward > back).float().mean()) > 0.9
     assert model.evaluate()["mrr"] > 4 * CHANCE

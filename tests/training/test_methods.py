@@ -43,7 +43,7 @@ COMBINATIONS: list[dict[str, Any]] = [
 
 
 def all_scores(model: LinkPredictor) -> Tensor:
-    return model._test_scorer().score_rows(torch.arange(60), 0, 60)
+    return model._scorer("training").score_rows(torch.arange(60), 0, 60)
 
 
 @pytest.fixture(scope="module")
@@ -104,4 +104,4 @@ def test_a_head_linked_to_every_node_has_no_negatives_and_does_no_harm() -> None
     full = [(0, tail) for tail in range(1, 8)] + [(1, 2)]
     model = trained(graph_of(full, 8, valid=[(2, 3)], test=[(3, 4)]), epochs=1, structure=4, eval_negatives=3)
     assert model.history[0]["pairs_scored"] == 8 + 2  # only the link 1 → 2 has tails left to compare with
-    assert torch.isfinite(model._test_scorer().score_rows(torch.arange(8), 0, 8)).all()
+    assert torch.isfinite(model._scorer("training").score_rows(torch.arange(8), 0, 8)).all()

@@ -29,8 +29,8 @@ def test_cpu_and_gpu_score_alike(encoder: str, tmp_path: Path) -> None:
         assert found.is_cuda
         torch.testing.assert_close(found.cpu(), wanted, atol=1e-4, rtol=1e-4)
     heads = torch.arange(60)
-    found = on_gpu._test_scorer().score_rows(heads.cuda(), 0, 60).cpu()
-    torch.testing.assert_close(found, on_cpu._test_scorer().score_rows(heads, 0, 60), atol=1e-4, rtol=1e-4)
+    found = on_gpu._scorer("training").score_rows(heads.cuda(), 0, 60).cpu()
+    torch.testing.assert_close(found, on_cpu._scorer("training").score_rows(heads, 0, 60), atol=1e-4, rtol=1e-4)
     assert on_gpu.evaluate()["mrr"] == pytest.approx(on_cpu.evaluate()["mrr"], abs=0.02)
     table = on_gpu.predict([("p03", "p04"), ("p05", "p00")])
     assert table["score"].tolist() == pytest.approx(on_cpu.predict(table)["score"].tolist(), abs=1e-4)
@@ -45,7 +45,7 @@ def assert_nearly(found: torch.Tensor, wanted: torch.Tensor) -> None:
 def test_tables_in_half_precision_score_nearly_alike(settings: dict[str, Any], tmp_path: Path) -> None:
     trained(epochs=4, learning_rate=0.02, **settings).save(tmp_path / "run")
     on_cpu, on_gpu = (LinkPredictor.load(tmp_path / "run", device) for device in ("cpu", "cuda"))
-    scorer, exact = on_gpu._test_scorer(), on_cpu._test_scorer()
+    scorer, exact = on_gpu._scorer("training"), on_cpu._scorer("training")
     assert isinstance(scorer, EmbeddingScorer)
     assert scorer.heads.dtype == scorer.tails.dtype == torch.bfloat16
     heads = torch.arange(60)
@@ -89,7 +89,7 @@ def test_a_run_moves_from_gpu_to_cpu(tmp_path: Path) -> None:
     predictor(device="cuda").fit(graph, tmp_path / "run", observer=Stop(2))
     moved = predictor(device="cpu").fit(graph, tmp_path / "run", resume=True, observer=Observer())
     assert moved.finished
-    assert moved._test_scorer().device.type == "cpu"
+    assert moved._scorer("training").device.type == "cpu"
 
 
 def dated_graph() -> Graph:
@@ -131,8 +131,8 @@ def test_a_strong_epoch_on_the_gpu_is_like_one_on_the_cpu(settings: dict[str, An
     on_gpu.save(tmp_path / "run")
     moved = LinkPredictor.load(tmp_path / "run", "cpu")
     heads = torch.arange(60)
-    found = on_gpu._test_scorer().score_rows(heads.cuda(), 0, 60).cpu()
-    assert_nearly(found, moved._test_scorer().score_rows(heads, 0, 60))
+    found = on_gpu._scorer("training").score_rows(heads.cuda(), 0, 60).cpu()
+    assert_nearly(found, moved._scorer("training").score_rows(heads, 0, 60))
 
 
 def test_a_strong_run_is_resumed_on_the_gpu(tmp_path: Path) -> None:

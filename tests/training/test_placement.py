@@ -147,7 +147,7 @@ def test_a_run_does_not_depend_on_where_features_lie(
     assert isinstance(seen.features, HostTable)
     assert isinstance(seen.pre_encoded, HostTable)
     if settings.get("method") != "smlp":
-        scorer = runs[1]._test_scorer()
+        scorer = runs[1]._scorer("training")
         assert HostTable in (type(scorer.heads), type(scorer.tails))
     assert runs[1].method.notes == runs[0].method.notes
 
@@ -212,7 +212,7 @@ def test_a_run_on_a_gpu_does_not_depend_on_where_features_lie(
     torch.testing.assert_close(graphs[1].pre_encoded.values, graphs[0].pre_encoded.cpu(), rtol=1e-4, atol=1e-5)
     assert graphs[1].features.values.is_pinned()
     heads = torch.arange(60, device="cuda")
-    found, wanted = (each._test_scorer().score_rows(heads, 0, 60) for each in (other, one))
+    found, wanted = (each._scorer("training").score_rows(heads, 0, 60) for each in (other, one))
     # Rounding differs, and Adam makes whole steps of gradients that are nothing but rounding.
     torch.testing.assert_close(found, wanted, rtol=0.2, atol=0.2)
     assert float(torch.corrcoef(torch.stack([found.flatten(), wanted.flatten()]))[0, 1]) > 0.95
@@ -226,7 +226,7 @@ def test_a_gpu_without_room_takes_features_from_the_host_and_evaluates(monkeypat
     graph = small_graph()
     model = predictor(device="cuda", epochs=1).fit(graph, say=said.append)
     assert any("they stay in host memory" in sentence for sentence in said)
-    scorer = model._test_scorer()
+    scorer = model._scorer("training")
     assert isinstance(scorer.heads, HostTable)
     assert scorer.heads.values.is_pinned()
     assert 0 < model.evaluate()["mrr"] <= 1

@@ -50,7 +50,7 @@ def test_a_new_predictor_leaves_the_callers_random_numbers_alone() -> None:
 def test_dropout_is_different_in_every_batch_and_off_in_evaluation() -> None:
     model = trained(epochs=1, dropout=0.5, fanout_output="all", fanout_inner="all")
     again = model.method.scorer(model.task.test_view)
-    first, second = (scorer.score_rows(torch.arange(60), 0, 60) for scorer in (model._test_scorer(), again))
+    first, second = (scorer.score_rows(torch.arange(60), 0, 60) for scorer in (model._scorer("training"), again))
     assert torch.equal(first, second)
     assert history(model) != history(trained(epochs=1, fanout_output="all", fanout_inner="all"))
 

@@ -14,7 +14,7 @@ from headtail import LinkPredictor
 from headtail.card import model_card
 from headtail.errors import HeadtailError, RunError
 from headtail.files import read_tensors
-from headtail.run_files import ANSWERS_FILE, RUN_FILES
+from headtail.run_files import ANSWERS_FILE, FINAL_CHECKPOINT_FILE, FINAL_FILE, RUN_FILES
 from headtail.runs import Journal, read_history
 from headtail.training.observer import Observer
 from tiny_runs import Stop, predictor, small_graph, timeless
@@ -41,7 +41,9 @@ def test_metrics_are_a_line_per_epoch_and_the_test_result(run: Path) -> None:
     assert result["split"] == "test"
     again = LinkPredictor.load(run, device="cpu").evaluate()
     assert timeless(result) == timeless(again)
-    assert set(RUN_FILES) - {ANSWERS_FILE} == {path.name for path in run.iterdir()}  # which has no plan to keep
+    assert set(RUN_FILES) - {ANSWERS_FILE, FINAL_FILE, FINAL_CHECKPOINT_FILE} == {
+        path.name for path in run.iterdir()
+    }  # which has no plan to keep
 
 
 def test_files_are_up_to_date_after_every_epoch(tmp_path: Path) -> None:

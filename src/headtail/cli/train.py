@@ -112,6 +112,11 @@ def _report(predictor: "LinkPredictor", out: Path, result: Options, as_json: boo
         return
     graph = predictor.task.graph
     print_result(result, graph.num_nodes)
+    if predictor.answering.final is not None:
+        print(
+            f"Then all links were learned, held-out ones too, for {result['best_epoch']} epochs, and answers are by "
+            "that model: every figure above is from before."
+        )
     _print_next(out, str(graph.names.array()[0]), min(10, graph.num_nodes - 1), result)
 
 

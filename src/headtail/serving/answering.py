@@ -5,7 +5,7 @@ from functools import cached_property
 from headtail.config import Config
 from headtail.contract import Scorer
 from headtail.graph.kept import Kept
-from headtail.graph.view import GraphView
+from headtail.graph.view import GraphView, ServingView
 from headtail.memory import keep_freed_memory
 from headtail.ranks import current
 from headtail.serving.answers import Answers
@@ -25,12 +25,18 @@ class Answering:
         config: its settings.
         plan: how it answers, if that was found already.
         kept: what a run kept of the answers that are given by default.
+        final: the method as learned from all links, which scores what is answered from all links.
     """
 
     def __init__(
-        self, method: TaskMethod, config: Config, plan: AnswerPlan | None = None, kept: Kept | None = None
+        self,
+        method: TaskMethod,
+        config: Config,
+        plan: AnswerPlan | None = None,
+        kept: Kept | None = None,
+        final: TaskMethod | None = None,
     ) -> None:
-        self.method, self.config, self._kept = method, config, kept
+        self.method, self.config, self._kept, self.final = method, config, kept, final
         # Methods that learn nothing are cheap to ask about all nodes, and are what others are compared with.
         exact = config.evaluation.answers == "exact" or not method.epochs
         self.planned = not exact and method.task.protocol != "val-as-train"
@@ -38,6 +44,12 @@ class Answering:
         # By the identity of views, which are kept too; a task has three at most.
         self._answers: dict[int, tuple[GraphView, Answers]] = {}
         self._scorers: dict[int, tuple[GraphView, Scorer]] = {}
+
+    def learned_finally(self, final: TaskMethod) -> None:
+        """Takes the method as learned from all links; what was made for these before goes."""
+        self.final = final
+        self._answers = {key: each for key, each in self._answers.items() if not isinstance(each[0], ServingView)}
+        self._scorers = {key: each for key, each in self._scorers.items() if not isinstance(each[0], ServingView)}
 
     @property
     def plan(self) -> AnswerPlan | None:
@@ -69,7 +81,8 @@ class Answering:
         """Returns the first scorer of a view."""
         if id(view) not in self._scorers:
             keep_freed_memory()
-            self._scorers[id(view)] = view, self.method.scorer(view, self._kept_of(view, "scorer"))
+            method = self.final if self.final is not None and isinstance(view, ServingView) else self.method
+            self._scorers[id(view)] = view, method.scorer(view, self._kept_of(view, "scorer"))
         return self._scorers[id(view)][1]
 
     @cached_property

@@ -31,7 +31,7 @@ from headtail.serving.trees_text import plain_trees
 # Heads with validation links that rankings are compared on.
 HEADS_COMPARED = 1500
 # Trees that are tried: the first so many of them.
-COUNTS = (50, 150, 400)
+COUNTS = (48, 152, 400)
 SHARES = (0.25, 0.5, 0.75)
 NETWORK = "network"
 # What trees read, as said after their number.

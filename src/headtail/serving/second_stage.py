@@ -19,18 +19,20 @@ from headtail.serving.cells import heads_at_once
 from headtail.serving.columns import columns_of, first_of, standing, table_of
 from headtail.serving.network import as_logarithm
 from headtail.serving.sight import Sight
+from headtail.serving.trees_text import in_turn
 
 # Of undated links, so many are hidden to learn from.
 HIDDEN_SHARE = 0.1
 # Heads that are learned from, and how many of each one's wrong candidates. Any of them are as good as others: were
 # those of high places preferred, trees would learn that high places are wrong.
-MOST_HEADS, WRONG = 8000, 100
-# Trees, and how they grow.
-ROUNDS = 400
+MOST_HEADS, WRONG = 8000, 150
+# The sum of some models varies less than one does: so many, of so many trees, each from this share of the wrong.
+MODELS, ROUNDS, SHARE = 4, 100, 0.67
+# How trees grow.
 GROWTH = {
     "objective": "rank_xendcg",
-    "learning_rate": 0.05,
-    "num_leaves": 15,
+    "learning_rate": 0.1,
+    "num_leaves": 31,
     "min_data_in_leaf": 50,
     "bagging_fraction": 0.8,
     "bagging_freq": 1,
@@ -114,15 +116,21 @@ def _wanted(lists: Lists, lost: CSR) -> Tensor:
 
 
 def learn_trees(lists: LearningLists, names: Sequence[str], seed: int) -> str:
-    """Returns trees over the named columns, as LightGBM's own text."""
+    """Returns trees of several models over the named columns, in turn, as text (see `plain_trees`)."""
     import lightgbm
 
+    generator = np.random.default_rng(seed)
     table = lists.columns[:, lists.places_of(names)].numpy()
-    right, sizes = lists.right.numpy().astype(np.float32), lists.sizes.numpy()
-    data = lightgbm.Dataset(table, right, group=sizes, params={"verbosity": -1})
-    settings = GROWTH | {"seed": seed % 2**31, "num_threads": torch.get_num_threads()}
-    text: str = lightgbm.train(settings, data, ROUNDS).model_to_string()
-    return text
+    right = lists.right.numpy()
+    head = np.repeat(np.arange(len(lists.sizes)), lists.sizes.numpy())
+    texts: list[str] = []
+    for model in range(MODELS):
+        some = right | (generator.random(len(right)) < SHARE)
+        sizes = np.bincount(head[some])
+        data = lightgbm.Dataset(table[some], right[some].astype(np.float32), group=sizes, params={"verbosity": -1})
+        settings = GROWTH | {"seed": (MODELS * seed + model) % 2**31, "num_threads": torch.get_num_threads()}
+        texts.append(lightgbm.train(settings, data, ROUNDS).model_to_string())
+    return in_turn(texts, len(names))
 
 
 def sources_of(sight: Sight, also: Sight | None = None) -> dict[str, str | None]:

@@ -5,7 +5,8 @@ and a text from elsewhere is refused before LightGBM sees it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from math import isfinite
 
 NUMBER = re.compile(r"-?[0-9]{1,9}")
@@ -25,7 +26,16 @@ def plain_trees(text: str, columns: int, most: int | None = None) -> str:
     Raises:
         ValueError: they are not trees over so many columns.
     """
-    trees = [_checked(fields, columns) for fields in list(_trees(text))[:most]]
+    return _written([_checked(fields, columns) for fields in list(_trees(text))[:most]], columns)
+
+
+def in_turn(texts: Sequence[str], columns: int) -> str:
+    """Returns the trees of several models in turn, as `plain_trees` does: they say the sum of what the models say."""
+    models = [[_checked(fields, columns) for fields in _trees(text)] for text in texts]
+    return _written([tree for trees in zip_longest(*models) for tree in trees if tree is not None], columns)
+
+
+def _written(trees: Sequence[str], columns: int) -> str:
     if not trees or not columns:
         raise ValueError("there are no trees, or no columns for them")
     names = " ".join(f"Column_{column}" for column in range(columns))

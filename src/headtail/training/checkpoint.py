@@ -36,10 +36,11 @@ class CheckpointStore:
     folder: Path
     fingerprint: str
     settings: str
+    name: str = CHECKPOINT_FILE
 
     @property
     def path(self) -> Path:
-        return self.folder / CHECKPOINT_FILE
+        return self.folder / self.name
 
     def save(
         self,
@@ -144,27 +145,27 @@ def _check_optimizer(state: dict[int, dict[str, Tensor]], optimizer: torch.optim
             raise ValueError(f"the optimiser's state of weight {place} is not that of such a weight")
 
 
-def save_model(folder: Path, weights: dict[str, Tensor], fingerprint: str, best_epoch: int) -> None:
+def save_model(
+    folder: Path, weights: dict[str, Tensor], fingerprint: str, best_epoch: int, name: str = MODEL_FILE
+) -> None:
     """Writes the weights of the best epoch."""
-    write_tensors(folder / MODEL_FILE, weights, {"fingerprint": fingerprint, "best_epoch": best_epoch})
+    write_tensors(folder / name, weights, {"fingerprint": fingerprint, "best_epoch": best_epoch})
 
 
-def load_model(folder: Path, fingerprint: str) -> tuple[dict[str, Tensor], int]:
+def load_model(folder: Path, fingerprint: str, name: str = MODEL_FILE) -> tuple[dict[str, Tensor], int]:
     """Reads what `save_model` wrote: weights and the epoch they are from.
 
     Raises:
         RunError: the file is missing, damaged, or belongs to another graph.
     """
-    path = folder / MODEL_FILE
+    path = folder / name
     weights, facts = read_tensors(path)
     if facts.get("fingerprint") != fingerprint:
         raise RunError(f"{path} was trained on another graph than the one in {folder}.")
     try:
         return weights, int(str(facts.get("best_epoch", 0)))
     except ValueError as error:
-        raise RunError(
-            f"{folder / MODEL_FILE} is damaged ({error}); restore it from a copy, or train again."
-        ) from error
+        raise RunError(f"{path} is damaged ({error}); restore it from a copy, or train again.") from error
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
