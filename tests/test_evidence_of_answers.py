@@ -168,7 +168,7 @@ def test_what_is_asked_decides_and_changes_no_figure(model: LinkPredictor) -> No
     pair = [("p00", "p01")]
     same = model.predict(pair, probability=True, evidence="training")["probability"]
     assert same.tolist() == model._calibrated().probabilities(
-        model._test_scorer().score_pairs(*torch.tensor([[0], [1]]))
+        model._scorer("training").score_pairs(*torch.tensor([[0], [1]]))
     )
     with pytest.raises(ConfigError, match="unknown evidence 'al'; did you mean 'all'"):
         model.recommend("p00", evidence="al")  # type: ignore[arg-type]

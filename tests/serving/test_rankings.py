@@ -1,5 +1,6 @@
 """Rankings of candidates by brute force: trees that look twice, networks, and blends of two."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -50,6 +51,18 @@ def test_trees_look_at_all_and_then_at_the_best(most: int, monkeypatch: pytest.M
         best = sorted(candidates, key=lambda place: (-look[place], place))[:most]
         assert set((mine > -INF).nonzero().squeeze(1).tolist()) == set(best)
         torch.testing.assert_close(mine[best], all_say[best])
+
+
+@pytest.mark.parametrize("most", [2, 20])
+def test_threads_that_look_at_once_say_what_one_says(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rankings, "LOOKS", 30)
+    monkeypatch.setattr(rankings, "NARROWED", most)
+    tables = [some_columns(seed, heads=6, wide=40) for seed in range(60)]
+    ranking = by_trees(learned_trees(3, 120))
+    wanted = [ranking.rank_columns(*table) for table in tables]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda table: ranking.rank_columns(*table), tables * 4))
+    assert all(torch.equal(mine, its) for mine, its in zip(found, wanted * 4, strict=True))
 
 
 def test_so_many_answers_are_looked_at_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from headtail.serving.candidates import Lists
 from headtail.serving.columns import columns_of, first_of, standing, table_of
 from headtail.serving.network import Network, as_logarithm
 from headtail.serving.sight import Sight
+from headtail.serving.trees_text import plain_trees
 
 if TYPE_CHECKING:
     from lightgbm import Booster
@@ -81,26 +82,32 @@ class ByTrees(ByColumns):
     model: str
 
     @cached_property
-    def _trees(self) -> "Booster":
+    def _first(self) -> "Booster":
         from lightgbm import Booster
 
-        return Booster(model_str=self.model)
+        return Booster(model_str=plain_trees(self.model, len(self.names), LOOKS))
+
+    @cached_property
+    def _others(self) -> "Booster | None":
+        """A model of its own: threads that ask one for different trees at a time get those of each other."""
+        from lightgbm import Booster
+
+        few = Booster(model_str=self.model).num_trees() <= LOOKS
+        return None if few else Booster(model_str=plain_trees(self.model, len(self.names), first=LOOKS))
 
     def rank_columns(self, columns: Mapping[str, Tensor], there: Tensor, k: int = 1) -> Tensor:
-        found = self._say(columns, there, 0, LOOKS)
-        if self._trees.num_trees() <= LOOKS:
+        found = self._say(self._first, columns, there)
+        if self._others is None:
             return found
         best = first_of(found, there, max(NARROWED, k))
-        return (found + self._say(columns, best, LOOKS, -1)).masked_fill(~best, -torch.inf)
+        return (found + self._say(self._others, columns, best)).masked_fill(~best, -torch.inf)
 
-    def _say(self, columns: Mapping[str, Tensor], there: Tensor, first: int, most: int) -> Tensor:
-        """Returns float32 [B, T], what `most` trees from the first on add up to; −inf where nothing is `there`."""
+    def _say(self, trees: "Booster", columns: Mapping[str, Tensor], there: Tensor) -> Tensor:
+        """Returns float32 [B, T], what trees add up to; −inf where nothing is `there`."""
         table = table_of(columns, self.names, there)
         scores = torch.full(there.shape, -torch.inf)
         if len(table):
-            found = self._trees.predict(
-                table.numpy(), raw_score=True, start_iteration=first, num_iteration=most, num_threads=1
-            )
+            found = trees.predict(table.numpy(), raw_score=True, num_threads=1)
             scores[there] = torch.from_numpy(np.asarray(found, dtype=np.float32))
         return scores
 

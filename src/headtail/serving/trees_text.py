@@ -16,17 +16,18 @@ KINDS = range(0, 12, 2)
 PER_SPLIT = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
 
 
-def plain_trees(text: str, columns: int, most: int | None = None) -> str:
-    """Returns the first trees of a model in LightGBM's text, with nothing but what predicting takes.
+def plain_trees(text: str, columns: int, most: int | None = None, first: int = 0) -> str:
+    """Returns trees of a model in LightGBM's text, with nothing but what predicting takes.
 
     Args:
         columns: how many the trees may read.
         most: trees to keep; None: all.
+        first: the first to keep.
 
     Raises:
         ValueError: they are not trees over so many columns.
     """
-    return _written([_checked(fields, columns) for fields in list(_trees(text))[:most]], columns)
+    return _written([_checked(fields, columns) for fields in list(_trees(text))[first:][:most]], columns)
 
 
 def in_turn(texts: Sequence[str], columns: int) -> str:
