@@ -28,7 +28,7 @@ def tiny_task(config: Config, directed: bool, dated: bool = False) -> LinkTask:
 @cache
 def tiny_method(name: str, directed: bool, device: str = "cpu", dated: bool = False) -> Learner[Any]:
     """Returns the method trained for two epochs on such a task, on the CPU; `device` is where it then scores."""
-    tiny = {"hidden": 8, "structure": 4, "eval_negatives": 5, "epochs": 2}
+    tiny = {"hidden": 8, "structure": 4, "eval_negatives": 5, "epochs": 2, "precision": "fp32"}
     config = make_config(settings={"method": name, "device": device, **tiny})
     method = make_method(tiny_task(config, directed, dated), config)
     assert isinstance(method, Learner)

@@ -21,7 +21,7 @@ def model(run_folder: Path) -> LinkPredictor:
 
 
 def stdin(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
 
 # ---- questions ----
