@@ -25,9 +25,10 @@ from headtail.serving.trees_text import in_turn
 HIDDEN_SHARE = 0.1
 # Heads that are learned from, and how many of each one's wrong candidates. Any of them are as good as others: were
 # those of high places preferred, trees would learn that high places are wrong.
-MOST_HEADS, WRONG = 8000, 150
-# The sum of some models varies less than one does: so many, of so many trees, each from this share of the wrong.
-MODELS, ROUNDS, SHARE = 4, 100, 0.67
+MOST_HEADS, WRONG = 16000, 150
+# The sum of some models varies less than one does: so many, of so many trees, each from so many of the heads
+# and this share of the wrong. A network gains more by more heads, and takes less time for them.
+MODELS, ROUNDS, HEADS_OF_MODEL, SHARE = 4, 100, 8000, 0.67
 # How trees grow.
 GROWTH = {
     "objective": "rank_xendcg",
@@ -125,8 +126,10 @@ def learn_trees(lists: LearningLists, names: Sequence[str], seed: int) -> str:
     head = np.repeat(np.arange(len(lists.sizes)), lists.sizes.numpy())
     texts: list[str] = []
     for model in range(MODELS):
-        some = right | (generator.random(len(right)) < SHARE)
+        asked = generator.permutation(len(lists.sizes)) < HEADS_OF_MODEL
+        some = asked[head] & (right | (generator.random(len(right)) < SHARE))
         sizes = np.bincount(head[some])
+        sizes = sizes[sizes > 0]
         data = lightgbm.Dataset(table[some], right[some].astype(np.float32), group=sizes, params={"verbosity": -1})
         settings = GROWTH | {"seed": (MODELS * seed + model) % 2**31, "num_threads": torch.get_num_threads()}
         texts.append(lightgbm.train(settings, data, ROUNDS).model_to_string())
