@@ -29,7 +29,7 @@ def model_card(method: TaskMethod, config: Config, result: Record, finished: boo
 - Method: {config.model.method}: {method.summary}; seed {config.training.seed}.
 - Training: {result["epochs"]} of {method.epochs} epochs, best {result["best_epoch"]}; {result["train_seconds"]:.1f} s.
 - Protocol: {task.protocol}; evidence at test time: {_evidence(task)} links.
-{_final(config, result)}- Evidence of answers, unless asked for otherwise: {_answers(task)}.
+{_final(config, result, finished)}- Evidence of answers, unless asked for otherwise: {_answers(task)}.
 - Work per epoch: {per_epoch}.
 
 | test metric | % |
@@ -98,9 +98,9 @@ def _sentence(told: object) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _final(config: Config, result: Record) -> str:
+def _final(config: Config, result: Record, finished: bool) -> str:
     """Says that every figure is from before, where all links are learned in the end."""
-    if not config.training.final or not result["best_epoch"]:
+    if not config.training.final or not finished or not result["best_epoch"]:
         return ""
     return (
         f"- Answers from every link are by a model that learned all of them for {result['best_epoch']} epochs.\n"

@@ -50,7 +50,7 @@ def kept_answers(folder: Path, task: LinkTask, config: Config) -> Kept | None:
     tensors, facts = read_mapped(path, REMEDY)
     wanted = _facts(folder, task, config)
     if facts.get("version") == VERSION and facts.get("model") != wanted["model"]:
-        raise RunError(f"{path} is not of the model in {folder}; {REMEDY}")
+        raise RunError(f"{path} is not of the model in {folder / _model_file(folder)}; {REMEDY}")
     return Kept(tensors, str(path), REMEDY) if facts == wanted else None
 
 
@@ -58,7 +58,12 @@ def _facts(folder: Path, task: LinkTask, config: Config) -> dict[str, object]:
     """Returns what decides the answers: the model, whose file names the graph, the settings, and the links."""
     return {
         "version": VERSION,
-        "model": file_digest(folder / (FINAL_FILE if (folder / FINAL_FILE).is_file() else MODEL_FILE)),
+        "model": file_digest(folder / _model_file(folder)),
         "settings": hashlib.blake2b(portable_settings(config).encode(), digest_size=16).hexdigest(),
         "evidence": chosen_evidence(task),
     }
+
+
+def _model_file(folder: Path) -> str:
+    """Returns the name of the weights that answer by default."""
+    return FINAL_FILE if (folder / FINAL_FILE).is_file() else MODEL_FILE

@@ -71,10 +71,12 @@ def read_run(folder: Path, device: str) -> StoredRun:
         method.restore(weights)
     except RuntimeError as error:
         raise RunError(f"{folder / MODEL_FILE} does not fit {folder / CONFIG_FILE}: {error}") from error
-    final = read_final(folder, task, config, best_epoch) if config.training.final and method.epochs else None
+    history = read_history(folder)
+    whole = len(history) == method.epochs > 0  # a training that was stopped has learned nothing more
+    final = read_final(folder, task, config, best_epoch) if config.training.final and whole else None
     kept = kept_answers(folder, task, config)
     current().agree("what the run keeps", "" if kept is None else " ".join(kept.tensors))
-    return StoredRun(config, method, best_epoch, read_history(folder), _plan(folder, task), kept, final)
+    return StoredRun(config, method, best_epoch, history, _plan(folder, task), kept, final)
 
 
 def _plan(folder: Path, task: LinkTask) -> AnswerPlan | None:

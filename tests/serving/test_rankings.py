@@ -1,7 +1,11 @@
 """Rankings of candidates by brute force: trees that look twice, networks, and blends of two."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +16,15 @@ from plans import learned_trees
 from sights import sight_of
 
 from headtail.errors import RunError
+from headtail.run_files import ANSWERS_FILE
 from headtail.serving import network as module
 from headtail.serving import rankings
 from headtail.serving.columns import FARTHEST, standing
 from headtail.serving.network import Network, as_logarithm, learn_network
+from headtail.serving.plan import AnswerPlan, Choice, Trees
 from headtail.serving.rankings import ByNetwork, ByTrees, blended
+from headtail.serving.trees_text import plain_trees
+from tiny_runs import small_graph, trained
 
 INF = float("inf")
 NAMES = ("paths", "common", "candidates")
@@ -79,6 +87,24 @@ def test_a_column_that_is_missing_is_named() -> None:
     for ranking in (by_trees(learned_trees(3, 4)), ByNetwork(NAMES, sight_of(True), a_network())):
         with pytest.raises(RunError, match=r"reads 'common', which this graph does not have; train again\.$"):
             ranking.rank_columns(columns, there)
+
+
+@pytest.mark.slow
+def test_the_command_imports_trees_without_what_they_look_for(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    trained(small_graph(dated=True), epochs=1, answers="chosen").save(run)
+    plan = AnswerPlan.from_json((run / ANSWERS_FILE).read_bytes(), "the plan")
+    trees = {"a": Trees(["paths", "common"], plain_trees(learned_trees(2), 2))}
+    plan = replace(plan, trees=trees, choice=Choice("a"), shortlist="a")
+    (run / ANSWERS_FILE).write_text(plan.as_json(), encoding="utf-8")
+    code = (
+        "import sys; from headtail.cli import main; code = main(sys.argv[1:]); "
+        "sys.exit(code or 10 * ('lightgbm' not in sys.modules) + 20 * ('sklearn' in sys.modules))"
+    )
+    command = [sys.executable, "-c", code, "recommend", str(run), "--heads", "p00", "-k", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ranked by a" in done.stderr
 
 
 # ---- networks ----

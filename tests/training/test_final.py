@@ -133,6 +133,22 @@ def test_interrupted_it_goes_on_to_the_same_numbers(run: Path, tmp_path: Path, m
     assert LinkPredictor.load(folder, device="cpu").recommend(k=4).equals(wanted.recommend(k=4))
 
 
+@pytest.mark.parametrize("method", ["symmetric", "smlp", "mf", "node2vec", "seal", "degnn"])
+def test_every_method_that_learns_learns_all_links(method: str) -> None:
+    model = fitted(method=method)
+    assert model.answering.final is not None
+    assert model.recommend(["p00"], k=3, exact=True)["rank"].tolist() == [1, 2, 3]
+
+
+def test_a_training_that_was_stopped_answers_by_what_was_judged(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    model = predictor(epochs=3, answers="chosen", final=True).fit(small_graph(dated=True), folder, observer=Stop(1))
+    assert (model.finished, model.answering.final) == (False, None)
+    opened = LinkPredictor.load(folder, device="cpu")
+    assert opened.recommend(["p00"], k=3).equals(model.recommend(["p00"], k=3))
+    assert "from before" not in (folder / CARD_FILE).read_text(encoding="utf-8")
+
+
 def test_a_packed_graph_and_what_learns_nothing() -> None:
     graph = object.__new__(PackedGraph)
     object.__setattr__(graph, "source", "links.ht")

@@ -4,7 +4,7 @@ Compared are every source by itself, trees and a network of the second stage, th
 candidates, and blends of two. So what answers by default is, on validation links, no worse than any of these.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from headtail.contract import Scorer
 from headtail.evaluation.all_nodes import AllNodesTruth
 from headtail.graph.task import LinkTask
+from headtail.progress import counting
 from headtail.serving.budgets import find_budgets
 from headtail.serving.candidates import SOURCES, Candidates, Lists
 from headtail.serving.cells import heads_at_once
@@ -34,6 +35,8 @@ HEADS_COMPARED = 1500
 COUNTS = (48, 152, 400)
 SHARES = (0.25, 0.5, 0.75)
 NETWORK = "network"
+# Of choosing, about equally long: budgets, lists to learn from, trees, a network with all that is compared by it.
+STAGES = 4
 # What trees read, as said after their number.
 ALL, LINKS_ONLY = "", " without features"
 
@@ -96,7 +99,7 @@ def worth(figures: Mapping[str, float]) -> float:
 
 
 def choose(task: LinkTask, first: Scorer, seed: int, described: Described | None = None) -> AnswerPlan:
-    """Finds budgets, learns trees, compares rankings on the validation links, and returns what is best.
+    """Finds budgets, learns trees and a network, compares rankings on the validation links; returns what is best.
 
     Args:
         task: only its training links are evidence, also for what is learned.
@@ -104,6 +107,13 @@ def choose(task: LinkTask, first: Scorer, seed: int, described: Described | None
         seed: fixes what is hidden and drawn.
         described: what was made of the nodes' features already.
     """
+    with counting("choosing how to answer", STAGES) as advance:
+        return _chosen(task, first, seed, described, advance)
+
+
+def _chosen(
+    task: LinkTask, first: Scorer, seed: int, described: Described | None, advance: Callable[[float], None]
+) -> AnswerPlan:
     known = task.train_view.out_rows
     full, hidden = Sight.of(task.train_view, described or task.graph.features), hide(task.train_view, seed)
     rest = Sight.of(hidden.view, full.described)
@@ -113,20 +123,20 @@ def choose(task: LinkTask, first: Scorer, seed: int, described: Described | None
     truth = AllNodesTruth.of(task, "valid", HEADS_COMPARED)
     sources = [SOURCES[name](full) for name in names]
     candidates = Candidates(sources, find_budgets(sources, truth, known))
+    advance(1)
     learning = Candidates([SOURCES[name](rest) for name in names], candidates.budgets)
     read = learning_lists(learning, hidden.links, seed) if hidden.links.shape[1] else None
+    advance(1)
     blocks = torch.split(truth.heads, heads_at_once(full.num_nodes))
     found = Comparison(truth, [candidates.lists(block, known) for block in blocks])
     for name in names:
         found.add(name, [BySource(name).rank(lists) for lists in found.lists])
-    trees: dict[str, Trees] = {}
-    networks: dict[str, Network] = {}
-    if read is not None:
-        trees = _trees(read, seed)
-        found.add_learned({name: ByTrees(tuple(each.columns), full, each.text) for name, each in trees.items()})
-        network = _network(read, trees[found.best(trees).one].columns, seed)
-        networks[NETWORK] = network
-        found.add_learned({NETWORK: ByNetwork(tuple(network.columns), full, network)})
+    trees = {} if read is None else _trees(read, seed)
+    found.add_learned({name: ByTrees(tuple(each.columns), full, each.text) for name, each in trees.items()})
+    advance(1)
+    networks = {} if read is None else {NETWORK: _network(read, trees[found.best(trees).one].columns, seed)}
+    found.add_learned({name: ByNetwork(tuple(each.columns), full, each) for name, each in networks.items()})
+    advance(1)
     by_source, learned = found.best(dict.fromkeys(names)).one, found.best({**trees, **networks} or None).one
     pairs = [(learned, by_source)]
     if networks:

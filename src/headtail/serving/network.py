@@ -67,7 +67,7 @@ class Network:
     def score(self, logs: Tensor, stands: Tensor) -> Tensor:
         """Returns float32 [C] of candidates by the logarithms of columns [C, columns] and where they stand."""
         layers, middle, deviation = self._tensors
-        hidden = torch.cat([((logs - middle) / deviation).clamp(-FARTHEST, FARTHEST), stands], dim=1)
+        hidden = _read(logs, stands, middle, deviation)
         for weight, bias in layers[:-1]:
             hidden = F.silu(F.linear(hidden, weight, bias))
         weight, bias = layers[-1]
@@ -94,7 +94,7 @@ def learn_network(
     """
     logs = as_logarithm(table)
     middle, deviation = logs.mean(dim=0), logs.std(dim=0, correction=0) + 1e-6
-    read = torch.cat([((logs - middle) / deviation).clamp(-FARTHEST, FARTHEST), stands], dim=1)
+    read = _read(logs, stands, middle, deviation)
     firsts = sizes.cumsum(0) - sizes
     there = torch.arange(int(sizes.max())) < sizes[:, None]
     entry = (firsts[:, None] + torch.arange(there.shape[1])).clamp(max=len(read) - 1)
@@ -121,3 +121,8 @@ def learn_network(
         weights = [each.weight.flatten().tolist() for each in linear]
         biases = [each.bias.tolist() for each in linear]
     return Network(list(columns), middle.tolist(), deviation.tolist(), weights, biases)
+
+
+def _read(logs: Tensor, stands: Tensor, middle: Tensor, deviation: Tensor) -> Tensor:
+    """Returns float32 [C, 2 · columns], what the first layer reads."""
+    return torch.cat([((logs - middle) / deviation).clamp(-FARTHEST, FARTHEST), stands], dim=1)
